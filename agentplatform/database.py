@@ -1,0 +1,116 @@
+"""Two logins, one database: the owner migrates, the app's role works and owns nothing.
+
+`migrate` is the one command that takes the owner's login (see `management/commands/migrate.py`). Afterwards
+the app's role is granted what it needs, and may not UPDATE, DELETE or TRUNCATE the append-only tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DEFAULT_DB_ALIAS, connections
+from psycopg import ProgrammingError, sql
+from psycopg.conninfo import conninfo_to_dict
+
+_LOCK_TIMEOUT = timedelta(seconds=2)
+_IDLE_TIMEOUT = timedelta(seconds=15)
+
+
+def login(url: str, *, statement_timeout: timedelta | None = None, pool_size: int = 0) -> dict[str, Any]:
+    """A Django database entry for a `postgresql://` address.
+
+    With `statement_timeout` the session is also bounded in waiting for locks and in idling in a transaction;
+    without it, nothing is bounded (migrations). A pool belongs to the web process alone.
+    """
+    try:
+        parts: dict[str, Any] = {
+            name: value for name, value in conninfo_to_dict(url).items() if value is not None
+        }
+    except ProgrammingError as error:
+        raise ImproperlyConfigured(
+            f"DATABASE_URL is not a PostgreSQL address: {str(error).strip()}"
+        ) from None
+    entry: dict[str, Any] = {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.pop("dbname", ""),
+        "USER": parts.pop("user", ""),
+        "PASSWORD": parts.pop("password", ""),
+        "HOST": parts.pop("host", ""),
+        "PORT": str(parts.pop("port", "")),
+        "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": pool_size > 0,
+        "OPTIONS": {"connect_timeout": 5, **parts},
+    }
+    if statement_timeout:
+        entry["OPTIONS"]["options"] = " ".join(
+            [parts.get("options", ""), *_bounds(statement_timeout)]
+        ).strip()
+    if pool_size:
+        entry["OPTIONS"]["pool"] = {"min_size": 1, "max_size": pool_size, "timeout": 5}
+    return entry
+
+
+def _bounds(statement_timeout: timedelta) -> list[str]:
+    limits = {
+        "statement_timeout": statement_timeout,
+        "lock_timeout": _LOCK_TIMEOUT,
+        "idle_in_transaction_session_timeout": _IDLE_TIMEOUT,
+    }
+    return [f"-c {name}={limit // timedelta(milliseconds=1)}" for name, limit in limits.items()]
+
+
+@contextlib.contextmanager
+def owner_login(alias: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
+    """Inside, this thread's connection is the owner's; before and after it is the app's."""
+    connection = connections[alias]
+    app_entry = connection.settings_dict
+    owner = login(settings.DATABASE_OWNER_URL)
+    connection.close()
+    # A new dictionary: the old one is shared with other threads. The name stays, for test databases.
+    connection.settings_dict = {**app_entry, **owner, "NAME": app_entry["NAME"]}
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.settings_dict = app_entry
+
+
+def grant_after_migrate(*, using: str, **_: Any) -> None:
+    """Receiver of `post_migrate`."""
+    grant(using)
+
+
+def grant(alias: str = DEFAULT_DB_ALIAS) -> None:
+    """Give the app's role what it works with, and take from it what would rewrite history.
+
+    Does nothing where the app's own login migrated: PostgreSQL checks foreign keys with the owner's rights,
+    so they cannot be taken from an owner; there, the triggers on the append-only tables are all that holds.
+    """
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT current_user")
+        (owner,) = cursor.fetchone()
+        if owner == settings.DATABASE_APP_ROLE:
+            return
+        names = {"app": sql.Identifier(settings.DATABASE_APP_ROLE), "owner": sql.Identifier(owner)}
+        for statement in _GRANTS:
+            cursor.execute(sql.SQL(statement).format(**names))
+        for table in settings.APPEND_ONLY_TABLES:
+            cursor.execute("SELECT to_regclass(%s)", [table])
+            if cursor.fetchone() != (None,):
+                cursor.execute(sql.SQL(_REVOKE).format(table=sql.Identifier(table), **names))
+
+
+_FROM_NOW_ON = "ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA public"
+_GRANTS = (
+    "GRANT USAGE ON SCHEMA public TO {app}",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {app}",
+    "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {app}",
+    f"{_FROM_NOW_ON} GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {{app}}",
+    f"{_FROM_NOW_ON} GRANT USAGE, SELECT ON SEQUENCES TO {{app}}",
+)
+_REVOKE = "REVOKE UPDATE, DELETE, TRUNCATE ON {table} FROM {app}"

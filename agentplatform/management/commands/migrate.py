@@ -1,0 +1,17 @@
+"""Django's `migrate` with the owner's login: by hand, from `up` and from the tests alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.commands import migrate
+
+from agentplatform.database import owner_login
+
+
+class Command(migrate.Command):
+    help = "Apply migrations as the owner of the tables, then grant the app's role what it needs."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with owner_login(options["database"]):
+            super().handle(*args, **options)

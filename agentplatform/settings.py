@@ -1,0 +1,309 @@
+"""All settings, from the environment; what is missing or wrong is refused at start, by name."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from celery.schedules import crontab
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.crypto import salted_hmac
+
+from agentplatform import database, logs
+from agentplatform.environment import Environment, Variable, kept_secret
+from agentplatform.postgres import Server
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+ENVIRONMENT = (
+    Variable("AGENTPLATFORM_ENV", "development", "`development` or `production`"),
+    Variable("AGENTPLATFORM_DATA_DIR", str(BASE_DIR / "var"), "Folder of everything that is kept in files"),
+    Variable("AGENTPLATFORM_URL", "", "Public address, such as `https://agents.example.com`; used in links"),
+    Variable(
+        "SECRET_KEY",
+        "",
+        "Signs sessions; in development made once in the data folder",
+        required_in_production=True,
+    ),
+    Variable(
+        "EVENT_CHAIN_KEY",
+        "",
+        "Keys the chain heads of the event log; must outlive SECRET_KEY",
+        required_in_production=True,
+    ),
+    Variable("LEASE_TOKEN_KEY", "", "Derives lease tokens; without it, a key derived from SECRET_KEY"),
+    Variable(
+        "ALLOWED_HOSTS",
+        "localhost,127.0.0.1,[::1]",
+        "Host names that are answered, separated by commas",
+        required_in_production=True,
+    ),
+    Variable(
+        "DATABASE_URL",
+        "",
+        "The app's login, `postgresql://…`; without it, the embedded server",
+        required_in_production=True,
+    ),
+    Variable("DATABASE_OWNER_URL", "", "Login of the tables' owner, used by `migrate` alone"),
+    Variable("DATABASE_POOL_SIZE", "8", "Connections, and threads, of each web process"),
+    Variable("WEB_PROCESSES", "2", "Web processes started by `manage.py up`"),
+    Variable("CELERY_BROKER_URL", "filesystem://", "Message broker, such as `redis://…`; by default, files"),
+    Variable("TRUST_PROXY_HEADERS", "false", "Believe X-Forwarded-Proto of the proxy in front"),
+    Variable("SECURE_HSTS_SECONDS", "31536000", "How long browsers must insist on HTTPS (production)"),
+    Variable("LOG_LEVEL", "INFO", "Least severe level that is logged"),
+    Variable("EMAIL_URL", "", "`smtp://user:password@host:587`; without it, mail is printed"),
+    Variable("DEFAULT_FROM_EMAIL", "agentplatform@localhost", "Sender of mail"),
+    Variable("AGENTPLATFORM_PROCESS", "command", "Set by the product itself: `web` or `command`"),
+)
+
+env = Environment(ENVIRONMENT, os.environ)
+PRODUCTION = env.choice("AGENTPLATFORM_ENV", ("development", "production")) == "production"
+PROCESS = env.choice("AGENTPLATFORM_PROCESS", ("web", "command"))
+if PRODUCTION:
+    env.require_for_production()
+
+# --- Files -----------------------------------------------------------------
+
+DATA_DIR = Path(env.text("AGENTPLATFORM_DATA_DIR")).expanduser().resolve()
+ARTIFACT_DIR = DATA_DIR / "artifacts"
+MIRROR_DIR = DATA_DIR / "mirrors"
+SANDBOX_DIR = DATA_DIR / "sandboxes"
+BROKER_DIR = DATA_DIR / "broker"
+KEY_DIR = DATA_DIR / "keys"
+
+# --- Keys ------------------------------------------------------------------
+
+SECRET_KEY = env.text("SECRET_KEY") or kept_secret(KEY_DIR / "secret_key")
+EVENT_CHAIN_KEY = env.text("EVENT_CHAIN_KEY") or kept_secret(KEY_DIR / "event_chain_key")
+LEASE_TOKEN_KEY = (
+    env.text("LEASE_TOKEN_KEY")
+    or salted_hmac("agentplatform.lease-token", "1", secret=SECRET_KEY, algorithm="sha256").hexdigest()
+)
+
+# --- Django ----------------------------------------------------------------
+
+DEBUG = False
+ALLOWED_HOSTS = env.items("ALLOWED_HOSTS")
+PUBLIC_URL = env.text("AGENTPLATFORM_URL").rstrip("/")
+if PUBLIC_URL and not (urlsplit(PUBLIC_URL).scheme in {"http", "https"} and urlsplit(PUBLIC_URL).netloc):
+    raise ImproperlyConfigured(f"AGENTPLATFORM_URL must be an http(s) address; it is {PUBLIC_URL!r}.")
+ROOT_URLCONF = "agentplatform.urls"
+WSGI_APPLICATION = "agentplatform.wsgi.application"
+AUTH_USER_MODEL = "runs.Person"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "pgtrigger",
+    "django_htmx",
+    "csp",
+    "axes",
+    "agentplatform",
+    "runs",
+    "approvals",
+]
+
+MIDDLEWARE = [
+    "agentplatform.middleware.RequestLogMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "agentplatform.middleware.PermissionsPolicyMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",  # last: it answers for the sign-in that was refused further in
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if PRODUCTION
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+# In development files are served from where they are written, without collectstatic.
+WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = not PRODUCTION
+
+# Event bodies: 1 MiB (API contract, "Errors"). Artifacts are streamed and bounded by their own endpoint.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
+ARTIFACT_MAX_BYTES = 64 * 1024 * 1024
+
+# --- Database --------------------------------------------------------------
+
+EMBEDDED_SERVER = Server(DATA_DIR / "postgres")
+EMBEDDED_DATABASE = not env.text("DATABASE_URL")
+DATABASE_URL = env.text("DATABASE_URL") or EMBEDDED_SERVER.app_url
+DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", minimum=1)
+WEB_PROCESSES = env.number("WEB_PROCESSES", minimum=1)
+DATABASES = {
+    "default": database.login(
+        DATABASE_URL,
+        statement_timeout=timedelta(seconds=10 if PROCESS == "web" else 60),
+        pool_size=DATABASE_POOL_SIZE if PROCESS == "web" else 0,
+    )
+}
+DATABASE_APP_ROLE = DATABASES["default"]["USER"]
+# The login that `migrate` uses, and nothing else: the app's role owns no table.
+DATABASE_OWNER_URL = (
+    EMBEDDED_SERVER.owner_url if EMBEDDED_DATABASE else env.text("DATABASE_OWNER_URL") or DATABASE_URL
+)
+APPEND_ONLY_TABLES = ("run_events", "task_events")
+
+# --- Sign-in and browser security ------------------------------------------
+
+LOGIN_URL = "/accounts/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = LOGIN_URL
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_RESET_ON_SUCCESS = True
+# Name and address together: nobody can lock a colleague out from elsewhere. A name that does not exist counts
+# and locks like one that does, so the answers are the same.
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_VERBOSE = False
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_HTTPONLY = True
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL else []
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
+SECURE_SSL_REDIRECT = PRODUCTION
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]  # asked on the inside, over plain HTTP
+SECURE_HSTS_SECONDS = env.number("SECURE_HSTS_SECONDS") if PRODUCTION else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = PRODUCTION
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("TRUST_PROXY_HEADERS") else None
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+        "form-action": [SELF],
+    }
+}
+PERMISSIONS_POLICY = (
+    "accelerometer",
+    "camera",
+    "geolocation",
+    "gyroscope",
+    "magnetometer",
+    "microphone",
+    "payment",
+    "usb",
+)
+
+# --- API -------------------------------------------------------------------
+
+REST_FRAMEWORK: dict[str, Any] = {
+    # Every view names its own: a view that forgets them answers nobody.
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Agent Platform",
+    "DESCRIPTION": "The control plane for background coding agents.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": r"/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+# --- Background work --------------------------------------------------------
+
+CELERY_BROKER_URL = env.text("CELERY_BROKER_URL")
+CELERY_BROKER_TRANSPORT_OPTIONS = (
+    {
+        "data_folder_in": str(BROKER_DIR / "messages"),
+        "data_folder_out": str(BROKER_DIR / "messages"),
+        "control_folder": str(BROKER_DIR / "control"),
+        "polling_interval": 0.5,
+    }
+    if CELERY_BROKER_URL.startswith("filesystem://")
+    else {}
+)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULE_FILENAME = str(BROKER_DIR / "beat-schedule")
+# A tick that waited longer than its period has been overtaken by the next: it expires.
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "runs.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
+    "relay": {"task": "runs.tasks.relay", "schedule": 2.0, "options": {"expires": 2}},
+    "create_pull_requests": {
+        "task": "runs.tasks.create_pull_requests",
+        "schedule": 2.0,
+        "options": {"expires": 2},
+    },
+    "check_projections": {"task": "runs.tasks.check_projections", "schedule": crontab(hour="3", minute="17")},
+}
+
+# --- Mail and logs ----------------------------------------------------------
+
+_mail = urlsplit(env.text("EMAIL_URL"))
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if _mail.hostname else 'console'}.EmailBackend"
+EMAIL_HOST = _mail.hostname or "localhost"
+EMAIL_PORT = _mail.port or 25
+EMAIL_HOST_USER = _mail.username or ""
+EMAIL_HOST_PASSWORD = _mail.password or ""
+EMAIL_USE_TLS = EMAIL_PORT == 587  # noqa: PLR2004  the submission port, where STARTTLS is the rule
+DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL")
+
+LOGGING_CONFIG = None
+logs.configure(level=env.text("LOG_LEVEL").upper(), as_json=PRODUCTION)
