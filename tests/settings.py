@@ -1,0 +1,43 @@
+"""The product's own settings, in a data folder of this test session.
+
+All processes of a session (pytest and its xdist workers) share the folder, and with it one database server. A
+`DATABASE_URL` in the environment names another server to use: as a superuser, for the suite makes databases
+and a role there.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from psycopg.conninfo import make_conninfo
+
+_SESSION = "AGENTPLATFORM_TEST_SESSION"
+
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ[_SESSION] = str(os.getpid())
+    os.environ["AGENTPLATFORM_TEST_SERVER"] = os.environ.get("DATABASE_URL", "")
+
+SESSION_NAME = f"agentplatform_test_{os.environ[_SESSION]}"
+SESSIONS_FOLDER = Path(tempfile.gettempdir()) / f"agentplatform-tests-{os.getuid()}"
+OTHER_SERVER = os.environ["AGENTPLATFORM_TEST_SERVER"]
+
+# The suite decides its settings itself: what the shell happens to export must not change a result.
+for _name in (
+    "AGENTPLATFORM_ENV",
+    "AGENTPLATFORM_PROCESS",
+    "AGENTPLATFORM_URL",
+    "SECRET_KEY",
+    "CELERY_BROKER_URL",
+):
+    os.environ.pop(_name, None)
+os.environ["AGENTPLATFORM_DATA_DIR"] = str(SESSIONS_FOLDER / os.environ[_SESSION])
+os.environ["LOG_LEVEL"] = "WARNING"
+if OTHER_SERVER:
+    os.environ["DATABASE_OWNER_URL"] = OTHER_SERVER
+    os.environ["DATABASE_URL"] = make_conninfo(OTHER_SERVER, user=SESSION_NAME, password=SESSION_NAME)
+
+from agentplatform.settings import *  # noqa: E402, F403  they read the environment that was prepared above
+
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.MD5PasswordHasher"
+]  # many people sign in; none of them is real
