@@ -148,8 +148,8 @@ def _tables(owner: psycopg.Connection, schema: str) -> list[str]:
 
 def _stored_columns(owner: psycopg.Connection, table: str) -> list[str]:
     rows = owner.execute(
-        "SELECT column_name FROM information_schema.columns"
-        " WHERE table_schema = 'public' AND table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = 'public'"
+        " AND table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
         [table],
     )
     return [name for (name,) in rows.fetchall()]

@@ -62,8 +62,8 @@ def test_grant_takes_rewriting_of_append_only_tables_from_the_app(owner_connecti
         with database.owner_login():
             database.grant()
         rights = owner_connection.execute(
-            "SELECT array_agg(privilege_type::text ORDER BY privilege_type) FROM information_schema.table_privileges"
-            " WHERE table_name = 'kept_for_ever' AND grantee = %s",
+            "SELECT array_agg(privilege_type::text ORDER BY privilege_type)"
+            " FROM information_schema.table_privileges WHERE table_name = 'kept_for_ever' AND grantee = %s",
             [settings.DATABASE_APP_ROLE],
         ).fetchone()
         assert rights == (["INSERT", "SELECT"],)
