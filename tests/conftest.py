@@ -1,7 +1,7 @@
 """What every test may rely on: a database of its own, the app's role, and no trace of the test before.
 
 `db` and `django_db` roll back. `transactional_db`, `live_server` and `django_db(transaction=True)` really
-commit; afterwards the owner puts the tables back, since the app's role may not TRUNCATE and triggers forbid it.
+commit; afterwards the owner puts the tables back: the app's role may not TRUNCATE, and triggers forbid it.
 """
 
 from __future__ import annotations
