@@ -1,0 +1,100 @@
+"""A small repository, a control plane and a worker for each test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worker.fake_control_plane import FakeControlPlane, State
+from tests.worker.repositories import FILES, commit_files, git
+from worker.client import ControlPlane
+from worker.config import WorkerConfig
+from worker.drain import Drain
+from worker.loop import Worker
+from worker.transport import Patience
+
+QUICK = Patience(attempts=8, seconds=10, wait_initial=0.01, wait_max=0.05)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    commit_files(folder, FILES)
+    return folder
+
+
+@pytest.fixture
+def contract() -> dict[str, Any]:
+    """Replaces a word, and checks that it is gone."""
+    return {
+        "title": "Rename two",
+        "instruction": "Replace two by three in notes.txt",
+        "completion_mode": "pr_created",
+        "allowed_paths": ["*.txt"],
+        "forbidden_paths": ["secret/**"],
+        "setup": [],
+        "verifiers": [{"name": "no-two", "command": "! grep -q two notes.txt", "timeout_seconds": 20}],
+        "agent": {"kind": "script", "command": "sed -i s/two/three/ notes.txt"},
+    }
+
+
+@pytest.fixture
+def plane(contract: dict[str, Any], repository: Path) -> Iterator[FakeControlPlane]:
+    with FakeControlPlane(State(contract=contract, url=str(repository))) as fake:
+        yield fake
+
+
+@pytest.fixture
+def work_dir(tmp_path: Path) -> Path:
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def drain() -> Drain:
+    return Drain(grace_seconds=0.2)
+
+
+@pytest.fixture
+def make_worker(
+    plane: FakeControlPlane, work_dir: Path, drain: Drain
+) -> Iterator[Callable[..., Worker]]:
+    clients: list[ControlPlane] = []
+
+    def make(**settings: Any) -> Worker:
+        client = ControlPlane(url=plane.url, token=plane.token, patience=QUICK)
+        clients.append(client)
+        config = WorkerConfig(work_dir=work_dir, wait_seconds=0, kill_after_seconds=0.3, **settings)
+        return Worker(config=config, plane=client, drain=drain)
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def work(make_worker: Callable[..., Worker], work_dir: Path) -> Callable[..., None]:
+    """One run worked on to the end of its lease; nothing may be left in the work folder."""
+
+    def run(**settings: Any) -> None:
+        make_worker(**settings).run(once=True)
+        assert not list((work_dir / "sandboxes").glob("*"))
+
+    return run
+
+
+@pytest.fixture
+def work_aside(work: Callable[..., None]) -> Callable[..., threading.Thread]:
+    """The same in a thread, for tests that interfere."""
+
+    def start(**settings: Any) -> threading.Thread:
+        thread = threading.Thread(target=work, kwargs=settings, daemon=True)
+        thread.start()
+        return thread
+
+    return start

@@ -1,0 +1,93 @@
+"""Leaving a run before its work is done: cancelled, paused, broken off, failed.
+
+What was made is stored before the sandbox is removed; the sandbox is removed before its removal is
+reported.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from worker.errors import Refused
+from worker.git import GitError
+from worker.phases.executing import PATCH_TYPE
+from worker.phases.failures import RunFailure
+from worker.process import end_marked
+from worker.protocol import PAUSE, Artifact, Json
+from worker.session import RunSession
+
+logger = logging.getLogger("worker")
+
+WITH_CHECKPOINTS = frozenset(
+    {"CONTEXT_BUILDING", "PLANNING", "EXECUTING", "PATCH_READY", "VERIFYING", "JUDGING"}
+)
+
+
+def stop(session: RunSession, directive: str) -> None:
+    """Obey a pause, a cancel, or a wind-down that found nothing to hand in."""
+    if directive == PAUSE:
+        interrupt(session)
+    else:
+        cancel(session)
+
+
+def cancel(session: RunSession) -> None:
+    gone = end_marked(session.sandbox.id) if session.sandbox else True
+    saved = _save_work(session)
+    clean = session.close()
+    session.post(
+        "run_cancelled",
+        cleanup="done" if clean and gone else "partial",
+        process_group_gone=gone,
+        artifacts_saved=saved,
+    )
+
+
+def interrupt(session: RunSession) -> None:
+    checkpoint = _checkpoint(session)
+    session.close()
+    payload: Json = {"checkpoint_artifact_id": checkpoint.id} if checkpoint else {}
+    session.post("run_interrupted", **payload)
+
+
+def hand_back(session: RunSession) -> None:
+    """Release the lease, for this worker is shutting down."""
+    try:
+        _checkpoint(session)
+    finally:
+        session.close()
+    session.release(reason="the worker is shutting down")
+
+
+def fail(session: RunSession, failure: RunFailure) -> None:
+    session.post("non_retryable_failure", failure=failure.document())
+
+
+def _save_work(session: RunSession) -> bool:
+    """Keep the partial patch; False when that was not possible."""
+    try:
+        _checkpoint(session)
+    except Refused as refused:
+        logger.warning("run %s: the partial work could not be stored: %s", session.run_id, refused)
+        return False
+    return True
+
+
+def _checkpoint(session: RunSession) -> Artifact | None:
+    """Store the work so far; None when there is none."""
+    if session.checkout is None or session.status not in WITH_CHECKPOINTS:
+        return None
+    try:
+        patch = session.checkout.diff()
+    except GitError as error:
+        logger.warning("run %s: the partial work is unreadable: %s", session.run_id, error)
+        return None
+    if not patch:
+        return None
+    artifact = session.upload("checkpoint", patch, content_type=PATCH_TYPE)
+    session.post(
+        "checkpoint_saved",
+        checkpoint_artifact_id=artifact.id,
+        base_commit=session.checkout.sandbox.base_commit,
+    )
+    return artifact

@@ -1,0 +1,60 @@
+"""JUDGING: the deterministic judge's report on the patch or the analysis."""
+
+from __future__ import annotations
+
+import json
+
+from worker.judge import Evidence, judge_analysis, judge_patch
+from worker.phases.failures import RunFailure
+from worker.phases.preparing import open_sandbox
+from worker.protocol import Artifact, Json
+from worker.session import RunSession
+
+
+def judge(session: RunSession) -> None:
+    session.refresh()
+    session.boundary()
+    analysis = session.resume.contract.wants_analysis
+    report = _judge_analysis(session) if analysis else _judge_patch(session)
+    artifact = session.upload_json("judge_report", report)
+    event = "judge_passed" if report["verdict"] == "pass" else "judge_requires_fix"
+    session.post(event, judge_report_id=artifact.id)
+
+
+def _judge_patch(session: RunSession) -> Json:
+    resume = session.resume
+    patch = _needed(resume.patch, "patch")
+    return judge_patch(
+        Evidence(
+            contract=resume.contract,
+            plan=_document(session, resume.plan, "plan"),
+            patch=session.leased.download(patch.id).decode("utf-8", "surrogateescape"),
+            patch_sha256=patch.sha256,
+            report=_document(session, resume.verification_report, "verification report"),
+            instructions=resume.instructions,
+            generated_paths=resume.policy.get("generated_paths") or (),
+        )
+    )
+
+
+def _judge_analysis(session: RunSession) -> Json:
+    stored = [a for a in session.leased.artifacts() if a.get("kind") == "analysis_report"]
+    subject = _needed(Artifact.parse(stored[-1]) if stored else None, "analysis report")
+    sandbox = open_sandbox(session)
+    return judge_analysis(
+        report=session.leased.download(subject.id).decode("utf-8", "replace"),
+        subject_sha256=subject.sha256,
+        contract=session.resume.contract,
+        known_paths=sandbox.look_at(sandbox.new_folder("look")).paths(),
+    )
+
+
+def _document(session: RunSession, artifact: Artifact | None, what: str) -> Json:
+    document = json.loads(session.leased.download(_needed(artifact, what).id))
+    return dict(document)
+
+
+def _needed(artifact: Artifact | None, what: str) -> Artifact:
+    if artifact is None:
+        raise RunFailure("INFRASTRUCTURE", "evidence_missing", f"there is no {what} to judge", retryable=True)
+    return artifact

@@ -1,0 +1,254 @@
+"""Running a command that nobody trusts: bounded in time, output, files and offspring.
+
+The command runs below `worker/supervisor.py` in its own session, with exactly the environment it
+is given. Its output is read to the end whatever its size, and kept as a head and a tail. When
+`run_command` returns, nothing that the command started is alive, or `group_gone` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+MARKER = "AGENTPLATFORM_SANDBOX"
+OUTPUT_LIMIT_BYTES = 1 << 20
+KILL_AFTER_SECONDS = 10.0
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Per process: largest file in bytes, processor seconds, processes of this user. 0 is none.
+
+    The number of processes is counted per user and not applied to root, so it is a brake on a
+    fork bomb for a worker with a user of its own, and no isolation.
+    """
+
+    file_bytes: int = 1 << 30
+    cpu_seconds: int = 0
+    processes: int = 4096
+
+
+@dataclass(frozen=True)
+class Command:
+    argv: Sequence[str]
+    cwd: Path
+    env: Mapping[str, str]
+    marker: str
+    timeout_seconds: float
+    stdin: bytes = b""
+    kill_after_seconds: float = KILL_AFTER_SECONDS
+    output_limit: int = OUTPUT_LIMIT_BYTES
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True)
+class Result:
+    """`exit_code` is 128 + n after signal n; `stopped` and `timed_out` say who ended it."""
+
+    exit_code: int
+    output: bytes
+    duration_ms: int
+    timed_out: bool = False
+    stopped: bool = False
+    group_gone: bool = True
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0 and not self.timed_out and not self.stopped
+
+
+def run_command(
+    command: Command,
+    *,
+    must_stop: Callable[[], bool] = lambda: False,
+    on_output: Callable[[bytes], None] = lambda data: None,
+) -> Result:
+    """Run to the end, the time limit or `must_stop`, asked ten times a second."""
+    started = time.monotonic()
+    output = CappedOutput(command.output_limit)
+    process, pipe, status = _start(command)
+    ending = _Ending(process, deadline=started + command.timeout_seconds, must_stop=must_stop)
+    with selectors.DefaultSelector() as selector, pipe:
+        os.set_blocking(pipe.fileno(), False)
+        selector.register(pipe, selectors.EVENT_READ)
+        while process.poll() is None:
+            ending.consider(command.kill_after_seconds)
+            if selector.select(POLL_SECONDS) and not _drain(pipe, output, on_output, blocks=64):
+                selector.unregister(pipe)
+                _wait_quietly(process, ending, command.kill_after_seconds)
+        gone = end_marked(command.marker)
+        _drain(pipe, output, on_output, blocks=1 << 20)
+    return Result(
+        exit_code=_read_status(status),
+        output=output.value(),
+        duration_ms=int((time.monotonic() - started) * 1000),
+        timed_out=ending.why == "timeout",
+        stopped=ending.why == "stop",
+        group_gone=gone,
+    )
+
+
+class CappedOutput:
+    """The first and the last half of what was written, and how much lies between."""
+
+    def __init__(self, limit: int) -> None:
+        self._half = limit // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = 0
+
+    def feed(self, data: bytes) -> None:
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        # Cut seldom: cutting at each block would copy the tail again and again.
+        if len(self._tail) > 2 * self._half:
+            self._cut()
+
+    def value(self) -> bytes:
+        self._cut()
+        if not self._dropped:
+            return bytes(self._head + self._tail)
+        marker = f"\n[… {self._dropped} bytes left out …]\n".encode()
+        return bytes(self._head) + marker + bytes(self._tail)
+
+    def _cut(self) -> None:
+        excess = len(self._tail) - self._half
+        if excess > 0:
+            del self._tail[:excess]
+            self._dropped += excess
+
+
+class _Ending:
+    """Decides when a command has to end, and insists."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        *,
+        deadline: float,
+        must_stop: Callable[[], bool],
+    ) -> None:
+        self.why: str | None = None
+        self._process = process
+        self._deadline = deadline
+        self._must_stop = must_stop
+        self._kill_at = 0.0
+
+    def consider(self, kill_after: float) -> None:
+        now = time.monotonic()
+        if self.why is None:
+            if self._must_stop():
+                self._stop("stop", now + kill_after)
+            elif now >= self._deadline:
+                self._stop("timeout", now + kill_after)
+        elif now >= self._kill_at:
+            # The supervisor itself hangs: the marker finds what it leaves.
+            self._process.kill()
+
+    def _stop(self, why: str, latest: float) -> None:
+        self.why = why
+        self._kill_at = latest + 15
+        self._process.send_signal(signal.SIGTERM)
+
+
+def _start(command: Command) -> tuple[subprocess.Popen[bytes], IO[bytes], int]:
+    """The process, its output, and the descriptor on which its status will be read."""
+    read_end, write_end = os.pipe()
+    output, output_end = os.pipe()
+    limits = command.limits
+    cpu = limits.cpu_seconds or int(command.timeout_seconds * (os.cpu_count() or 1)) + 60
+    processes = 0 if os.geteuid() == 0 else limits.processes
+    numbers = [command.kill_after_seconds, write_end, limits.file_bytes, cpu, processes]
+    head = [sys.executable, "-I", "-S", str(SUPERVISOR), *(str(number) for number in numbers)]
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(command.stdin)
+        stdin.seek(0)
+        process = subprocess.Popen(
+            [*head, "--", *command.argv],
+            cwd=command.cwd,
+            env={**command.env, MARKER: command.marker},
+            stdin=stdin,
+            stdout=output_end,
+            stderr=subprocess.STDOUT,
+            pass_fds=(write_end,),
+            start_new_session=True,
+        )
+    os.close(write_end)
+    os.close(output_end)
+    return process, os.fdopen(output, "rb", buffering=0), read_end
+
+
+def _drain(pipe: IO[bytes], output: CappedOutput, on_output: Callable[[bytes], None], *, blocks: int) -> bool:
+    """Read what is there, a bounded number of blocks; False at the end of the stream."""
+    for _ in range(blocks):
+        try:
+            data = os.read(pipe.fileno(), 1 << 16)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        output.feed(data)
+        on_output(data)
+    return True
+
+
+def _wait_quietly(process: subprocess.Popen[bytes], ending: _Ending, kill_after_seconds: float) -> None:
+    """The command closed its output and goes on: only its end is left to wait for."""
+    while True:
+        try:
+            process.wait(POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            ending.consider(kill_after_seconds)
+        else:
+            return
+
+
+def _read_status(descriptor: int) -> int:
+    with os.fdopen(descriptor, "rb") as stream:
+        text = stream.read()
+    # Nothing written: the command killed its supervisor.
+    return int(text) if text else 128 + int(signal.SIGKILL)
+
+
+def end_marked(marker: str, *, seconds: float = 10.0) -> bool:
+    """Kill whatever still carries the marker in its environment; True when nothing is left."""
+    deadline = time.monotonic() + seconds
+    while pids := _marked(marker):
+        if time.monotonic() >= deadline:
+            return False
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        time.sleep(0.005)
+    return True
+
+
+def _marked(marker: str) -> list[int]:
+    wanted = f"{MARKER}={marker}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if wanted in variables:
+            found.append(int(entry.name))
+    return found
