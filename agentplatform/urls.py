@@ -1,0 +1,6 @@
+"""Every entry point on one screen."""
+
+from django.contrib import admin
+from django.urls import path
+
+urlpatterns = [path("admin/", admin.site.urls)]

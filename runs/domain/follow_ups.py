@@ -1,0 +1,359 @@
+"""What the control plane itself decides right after an event, in the same transaction
+(lifecycle contract, section 4.2 "Follow-ups"). A pure function of the run and the event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Final
+
+from runs.domain import guards
+from runs.domain.commands import Context, Draft, NextRun
+from runs.domain.contract import timeout_seconds
+from runs.domain.facts import Event, Json, fingerprint, stamp
+from runs.domain.meanings import over_budget, spent_out
+from runs.domain.retry import BLOCK, NEW_RUN, NONE, REASONS, Retry, decide_retry
+from runs.domain.state import RunState
+from runs.domain.vocabulary import (
+    CompletionMode,
+    Directive,
+    Ev,
+    FailureCategory,
+    Gate,
+    Risk,
+    Role,
+    RunStatus,
+)
+
+S, F = RunStatus, FailureCategory
+Follow = Iterator[Draft | NextRun]
+MAX_PR_FAILURES: Final = 5
+
+#: Statuses with nothing to hand in yet: a wind-down without a lease ends them at once.
+_NOTHING_TO_HAND_IN: Final = frozenset(
+    {S.CREATED, S.QUEUED, S.LEASED, S.PREPARING, S.CONTEXT_BUILDING, S.PLANNING, S.EXECUTING}
+)
+
+
+def follow_ups(state: RunState, event: Event, context: Context) -> Follow:
+    """Drafts that follow ``event``; ``state`` already holds it. Consumed one by one as state moves on."""
+    if function := _FOLLOWERS.get(event.type):
+        yield from function(state, event, context)
+    if state.is_terminal and event.from_status != event.to_status:
+        yield from _after_the_end(state, event, context)
+
+
+# --- plans, attempts ------------------------------------------------------------------------------
+
+
+def _after_plan(state: RunState, event: Event, context: Context) -> Follow:
+    if event.to_status == S.PLANNING:
+        plan = state.plan or {}
+        subject = {"kind": "plan", "artifact": plan["id"], "sha256": plan["sha256"]}
+        yield open_gate(state, context, Gate.PLAN, plan["sha256"], subject)
+    else:
+        yield start_attempt(state, "as planned")
+
+
+def _after_approval(state: RunState, event: Event, context: Context) -> Follow:
+    if event.to_status == S.EXECUTING and state.attempt is None:
+        yield start_attempt(state, "as planned")
+
+
+def _after_changes_requested(state: RunState, event: Event, context: Context) -> Follow:
+    if event.to_status == S.EXECUTING and state.attempt is None:
+        yield start_attempt(state, f"follows instruction {state.instruction_no}")
+
+
+def start_attempt(state: RunState, strategy: str) -> Draft:
+    """The next attempt, where the run stands."""
+    payload = {"number": state.attempts_started + 1, "strategy": strategy}
+    return Draft(Ev.ATTEMPT_STARTED, state.status, payload, Role.CONTROL_PLANE)
+
+
+def _finish_attempt(state: RunState, outcome: str, failure: Json | None = None) -> Draft:
+    payload: Json = {"outcome": outcome}
+    if failure:
+        payload["failure"] = failure
+    return Draft(Ev.ATTEMPT_FINISHED, state.status, payload, Role.CONTROL_PLANE)
+
+
+def _after_attempt(state: RunState, event: Event, context: Context) -> Follow:
+    """A failed attempt is followed by one from a clean checkout while the budget has any."""
+    outcome = event.payload["outcome"]
+    if outcome == "succeeded" or state.is_terminal:
+        return
+    if outcome == "failed" and state.attempts_failed >= int(state.budget.get("max_attempts", 2)):
+        yield _fail(state, event.payload["failure"])
+    elif state.status == S.EXECUTING:
+        yield start_attempt(state, "clean checkout")
+
+
+# --- checks and judgement -------------------------------------------------------------------------
+
+
+def _after_repair(state: RunState, event: Event, context: Context) -> Follow:
+    """Back in EXECUTING with feedback: repair, else a new attempt, else the end."""
+    if state.directive == Directive.WIND_DOWN:
+        yield _cancel(state, cleanup="unknown")
+        return
+    repairs = (state.attempt or {}).get("repairs", 0)
+    limit = int(state.budget.get("max_repairs", 2))
+    if repairs > limit:
+        judged = event.type == Ev.JUDGE_REQUIRES_FIX
+        category = F.JUDGE_REJECTED if judged else F.VERIFICATION_FAILED
+        reason = "judge_not_satisfied" if judged else "checks_failed"
+        summary = f"Still failing after {limit} repairs."
+        yield _finish_attempt(state, "failed", _failure(category, reason, summary))
+
+
+def _after_judge(state: RunState, event: Event, context: Context) -> Follow:
+    if state.completion_mode == CompletionMode.ANALYSIS_REPORT_CREATED:
+        yield from _complete(state, "The report was judged and is ready.")
+        return
+    yield _evaluated(state, context)
+    failing = {guard["name"] for guard in state.guards if guard["passed"] is not True}
+    if state.completion_mode == CompletionMode.PATCH_READY_FOR_REVIEW:
+        if "secret_scan" in failing:
+            yield _deny(state, "secret_found", "The patch adds something that looks like a secret.")
+        else:
+            yield from _complete(state, "The patch was judged and is ready for download.")
+    elif Risk(state.effective_risk).rank > Risk(context.policy["risk_ceiling"]).rank:
+        ceiling = context.policy["risk_ceiling"]
+        yield _deny(state, "risk_ceiling", f"Risk {state.effective_risk} is above the ceiling of {ceiling}.")
+    else:
+        yield _finish_attempt(state, "succeeded")
+        yield _pr_or_person(state, context, failing)
+
+
+def _evaluated(state: RunState, context: Context) -> Draft:
+    patch = context.artifacts.get((state.patch or {}).get("id", ""))
+    reading = patch.facts if patch else None
+    evidence = guards.Evidence(state, context.contract, context.policy, reading)
+    risk, touched = guards.effective_risk(state.risk_level, reading, context.policy)
+    facts = {
+        "guards": [result.to_json() for result in guards.evaluate(evidence)],
+        "effective_risk": risk,
+        "risky_paths": touched[:50],
+        "policy_version": context.policy_version,
+    }
+    return Draft(Ev.POLICY_EVALUATED, state.status, {}, Role.POLICY, facts)
+
+
+def _pr_or_person(state: RunState, context: Context, failing: set[str]) -> Draft:
+    if not failing:
+        return Draft(Ev.AUTO_PR_ALLOWED, S.PR_CREATING, {}, Role.POLICY, {"guards": state.guards})
+    patch = state.patch or {}
+    subject = {"kind": "patch", "artifact": patch["id"], "sha256": patch["sha256"], "failing": sorted(failing)}
+    return open_gate(state, context, Gate.PATCH, patch["sha256"], subject)
+
+
+def open_gate(state: RunState, context: Context, gate: Gate, digest: str, subject: Json, **more: str) -> Draft:
+    """``human_approval_required``: names the gate, the request and the digest of what is shown."""
+    quorum = context.policy["approvals"].get(state.effective_risk, 1)
+    wait = timeout_seconds("approval", context.contract, context.policy)
+    payload: Json = {"gate": gate.value, "approval_id": context.new_id("apr"), **more}
+    facts = {
+        "subject_sha256": digest,
+        "subject": subject,
+        "guards": state.guards if gate is Gate.PATCH else [],
+        "needed": quorum if gate in (Gate.PLAN, Gate.PATCH) else 1,
+        "due_at": stamp(context.now + timedelta(seconds=wait)),
+        "effective_risk": state.effective_risk,
+    }
+    return Draft(Ev.HUMAN_APPROVAL_REQUIRED, S.WAITING_FOR_APPROVAL, payload, Role.POLICY, facts)
+
+
+def _complete(state: RunState, why: str) -> Follow:
+    if state.attempt:
+        yield _finish_attempt(state, "succeeded")
+    verdict = {"mode": state.completion_mode, "reason": why}
+    yield Draft(Ev.COMPLETION_CONDITION_MET, S.SUCCEEDED, {}, Role.CONTROL_PLANE, {"verdict": verdict})
+
+
+# --- pull request ---------------------------------------------------------------------------------
+
+
+def _after_pr(state: RunState, event: Event, context: Context) -> Follow:
+    yield from _complete(state, f"Branch {event.payload['branch']} is open.")
+
+
+def _after_pr_failure(state: RunState, event: Event, context: Context) -> Follow:
+    if state.pr_failures >= MAX_PR_FAILURES:
+        failure = {**event.payload["failure"], "category": F.PR_CREATION_FAILED.value, "retryable": False}
+        yield _fail(state, failure)
+
+
+# --- steps, money ---------------------------------------------------------------------------------
+
+
+def _after_tool_request(state: RunState, event: Event, context: Context) -> Follow:
+    payload, attempt = event.payload, state.attempt or {}
+    call = {"tool": payload["tool"], "arguments": payload["arguments"]}
+    same = fingerprint([payload["tool"], payload["arguments"]])[:16]
+    repeats = attempt.get("repeats", {}).get(same, 0)
+    if repeats > int(state.budget.get("max_repeats", 3)) and state.status == S.EXECUTING:
+        summary = f"{payload['tool']} was asked for {repeats} times with the same arguments."
+        skipped = {"operation_id": payload["operation_id"], "outcome": "skipped", "summary": summary}
+        yield Draft(Ev.TOOL_COMPLETED, state.status, skipped, Role.SCHEDULER)
+        yield _finish_attempt(state, "failed", _failure(F.TOOL_FAILED, "repeated_strategy", summary))
+        return
+    asked = payload.get("requires_approval") or payload["tool"] in context.policy["approval_tools"]
+    if asked and state.status in (S.PLANNING, S.EXECUTING):
+        operation_id = payload["operation_id"]
+        subject = {"kind": "tool_call", "operation_id": operation_id, **call}
+        digest = fingerprint(call)
+        yield open_gate(state, context, Gate.TOOL_CALL, digest, subject, operation_id=operation_id)
+
+
+def _after_question(state: RunState, event: Event, context: Context) -> Follow:
+    names = ("question", "choices")
+    subject = {"kind": "question", **{name: event.payload.get(name) for name in names}}
+    yield open_gate(state, context, Gate.QUESTION, fingerprint(subject), subject)
+
+
+def _after_spending(state: RunState, event: Event, context: Context) -> Follow:
+    """Money already spent is recorded; the report that reaches a limit is followed by the consequence."""
+    if event.payload.get("cost_usd") is not None and spent_out(state):
+        if context.policy["on_budget_exceeded"] == "ask":
+            subject = {"kind": "budget", **over_budget(state)}
+            yield open_gate(state, context, Gate.BUDGET, fingerprint(subject), subject)
+        else:
+            limit = state.budget["max_cost_usd"]
+            summary = f"${state.used['cost_usd']} of ${limit} are spent."
+            yield _fail(state, _failure(F.BUDGET_EXCEEDED, "max_cost_usd", summary))
+        return
+    steps = (state.attempt or {}).get("steps", 0)
+    more_work = event.type == Ev.MODEL_DECISION and event.payload["decision"] == "tool"
+    if more_work and state.attempt and steps >= int(state.budget.get("max_steps", 100)):
+        summary = f"The attempt used its {steps} steps."
+        yield _finish_attempt(state, "failed", _failure(F.BUDGET_EXCEEDED, "max_steps", summary))
+
+
+# --- leases, directives ---------------------------------------------------------------------------
+
+
+def _after_lease_end(state: RunState, event: Event, context: Context) -> Follow:
+    """A run whose worker is gone: cancelled if that was asked, expired beyond its takeovers, else claimable."""
+    stopping = state.directive == Directive.CANCEL or (
+        state.directive == Directive.WIND_DOWN and state.status in _NOTHING_TO_HAND_IN
+    )
+    if stopping and state.status != S.PR_CREATING:
+        yield _cancel(state, cleanup="unknown")
+    elif event.type == Ev.LEASE_LOST and state.status == S.LEASED:
+        yield _expire("lease", event)
+    elif state.used["takeovers"] > int(state.budget.get("max_takeovers", 2)):
+        yield _expire("heartbeat", event)
+    elif state.status == S.EXECUTING and state.attempt and state.lost and state.checkpoint is None:
+        # The workspace died with its sandbox and nothing was saved: there is nothing to go on from.
+        yield _finish_attempt(state, "aborted", _failure(F.INFRASTRUCTURE, "workspace_lost", "Worker lost."))
+
+
+def _expire(scope: str, event: Event) -> Draft:
+    payload = {
+        "scope": scope,
+        "limit_seconds": event.payload.get("limit_seconds"),
+        "since": event.payload.get("since"),
+    }
+    return Draft(Ev.TIMEOUT, S.EXPIRED, payload, Role.SCHEDULER)
+
+
+def _after_cancel_request(state: RunState, event: Event, context: Context) -> Follow:
+    """Without a lease there is nobody to wait for, unless a pull request may already exist."""
+    if state.holder is None and not (state.status == S.PR_CREATING and state.pr_begun):
+        yield _cancel(state, cleanup="done" if not state.worker_id else "unknown")
+
+
+def _after_wind_down(state: RunState, event: Event, context: Context) -> Follow:
+    if state.holder is None and state.status in _NOTHING_TO_HAND_IN:
+        yield _cancel(state, cleanup="done" if not state.worker_id else "unknown")
+
+
+def _cancel(state: RunState, *, cleanup: str) -> Draft:
+    reason = (state.directive_info or {}).get("reason", "")
+    return Draft(
+        Ev.RUN_CANCELLED, S.CANCELLED, {"cleanup": cleanup}, Role.CONTROL_PLANE, {"reason": reason}
+    )
+
+
+# --- ends -----------------------------------------------------------------------------------------
+
+
+def _failure(category: FailureCategory, reason: str, summary: str) -> Json:
+    return {
+        "category": category.value,
+        "reason": reason,
+        "summary": summary,
+        "retryable": None,
+        "evidence_artifact_id": "",
+    }
+
+
+def _fail(state: RunState, failure: Json) -> Draft:
+    facts = {"failure": {**failure, "retryable": failure.get("retryable") is not False}}
+    return Draft(Ev.NON_RETRYABLE_FAILURE, S.FAILED, {"failure": failure}, Role.CONTROL_PLANE, facts)
+
+
+def _deny(state: RunState, reason: str, summary: str) -> Draft:
+    failure = {**_failure(F.POLICY_DENIED, reason, summary), "retryable": False}
+    return Draft(Ev.NON_RETRYABLE_FAILURE, S.FAILED, {"failure": failure}, Role.POLICY, {"failure": failure})
+
+
+def _after_the_end(state: RunState, event: Event, context: Context) -> Follow:
+    """The retry decision, with the rule and what it saw, in the transaction that ends the run."""
+    if state.status not in (S.FAILED, S.EXPIRED) or context.history is None:
+        return
+    failure = state.failure
+    if state.status == S.EXPIRED:
+        scope = (state.expiration or {}).get("scope")
+        summary = f"The {scope} clock ran out."
+        failure = _failure(F.INFRASTRUCTURE, f"{scope}_timeout", summary)
+        if scope == "queue":  # nobody came for a whole day: another day of waiting changes nothing
+            failure["retryable"] = False
+    found = decide_retry(
+        failed_in=event.from_status,
+        failure=failure or _failure(F.UNKNOWN, "unknown", "Unknown."),
+        history=context.history,
+        policy=context.policy,
+        dice=context.dice,
+    )
+    yield from _retry(state, context, found)
+
+
+def _retry(state: RunState, context: Context, found: Retry) -> Follow:
+    facts: Json = {
+        "rule": found.rule,
+        "reason": REASONS[found.rule],
+        "saw": found.saw,
+        "then": found.action,
+    }
+    if found.action != NEW_RUN:
+        facts["needs_person"] = found.action in (BLOCK, "person") and found.action != NONE
+        yield Draft(Ev.RETRY_DECLINED, state.status, {}, Role.POLICY, facts)
+        return
+    not_before = stamp(context.now + timedelta(seconds=found.delay_seconds))
+    facts |= {"not_before": not_before, "delay_seconds": found.delay_seconds}
+    yield Draft(Ev.RETRY_SCHEDULED, state.status, {}, Role.POLICY, facts)
+    yield NextRun(not_before, found.hints, found.rule, state.feedback)
+
+
+_FOLLOWERS: Final[dict[str, Callable[[RunState, Event, Context], Follow]]] = {
+    Ev.PLAN_CREATED: _after_plan,
+    Ev.APPROVED: _after_approval,
+    Ev.CHANGES_REQUESTED: _after_changes_requested,
+    Ev.ATTEMPT_FINISHED: _after_attempt,
+    Ev.VERIFICATION_FAILED_RETRYABLE: _after_repair,
+    Ev.JUDGE_REQUIRES_FIX: _after_repair,
+    Ev.JUDGE_PASSED: _after_judge,
+    Ev.PR_CREATED: _after_pr,
+    Ev.PR_CREATION_FAILED: _after_pr_failure,
+    Ev.TOOL_REQUESTED: _after_tool_request,
+    Ev.QUESTION_ASKED: _after_question,
+    Ev.MODEL_DECISION: _after_spending,
+    Ev.TOOL_COMPLETED: _after_spending,
+    Ev.LEASE_LOST: _after_lease_end,
+    Ev.LEASE_RELEASED: _after_lease_end,
+    Ev.RUN_INTERRUPTED: _after_lease_end,
+    Ev.CANCEL_REQUESTED: _after_cancel_request,
+    Ev.WIND_DOWN_REQUESTED: _after_wind_down,
+}

@@ -1,0 +1,259 @@
+"""Policies: defaults, inheritance that only tightens, and the effective value with its origin
+(lifecycle contract, section 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
+from typing import Any, Final
+
+from runs.domain.facts import Json
+from runs.domain.vocabulary import Risk
+
+#: Seconds. Each scope is a clock of its own (section 10).
+TIMEOUTS: Final[Json] = {
+    "queue": 86_400,
+    "step": 900,
+    "attempt": 3_600,
+    "approval": 259_200,
+    "cancel": 60,
+    "pause": 600,
+}
+
+BUDGET: Final[Json] = {
+    "max_runs": 3,
+    "max_attempts": 2,
+    "max_repairs": 2,
+    "max_steps": 100,
+    "max_tool_calls": 300,
+    "max_outside_writes": 20,
+    "max_repeats": 3,
+    "max_cost_usd": "10.00",
+    "max_duration_seconds": 7_200,
+    "max_takeovers": 2,
+}
+
+DEFAULTS: Final[Json] = {
+    "allow_auto_pr": True,
+    "judge_confidence": 0.8,
+    "required_verifiers": [],
+    "forbidden_paths": [],
+    "allowed_paths": [],
+    "generated_paths": [],
+    "allow_binary": False,
+    "risky_paths": [
+        ".github/**",
+        ".gitlab-ci.yml",
+        ".gitea/**",
+        ".circleci/**",
+        "Jenkinsfile",
+        "**/CODEOWNERS",
+        "**/package-lock.json",
+        "**/yarn.lock",
+        "**/pnpm-lock.yaml",
+        "**/poetry.lock",
+        "**/uv.lock",
+        "**/Cargo.lock",
+        "**/go.sum",
+        "**/conftest.py",
+        "**/pytest.ini",
+        "**/tox.ini",
+        "**/setup.cfg",
+        "**/pyproject.toml",
+        "**/Makefile",
+    ],
+    "risk_ceiling": Risk.CRITICAL.value,
+    "approval_tools": [],
+    "require_isolation": "none",
+    "budget": BUDGET,
+    "budget_ceiling": {},
+    "spend_cap_usd_per_day": None,
+    "max_concurrent_runs": None,
+    "timeouts": TIMEOUTS,
+    "on_budget_exceeded": "stop",
+    "on_approval_timeout": "cancel",
+    "on_red_base": "ask",
+    "approvals": {"low": 1, "medium": 1, "high": 1, "critical": 1},
+    "override": False,
+    "retry_base_seconds": 5,
+    "retry_max_seconds": 300,
+    "heartbeat_interval_seconds": 15,
+    "lease_seconds": 60,
+}
+
+ISOLATION: Final = ("none", "process", "namespace", "container", "vm")
+
+Pair = Callable[[Any, Any], Any]
+
+
+def _lowest(a: Any, b: Any) -> Any:
+    """The smaller limit; None is no limit. Money is compared as a decimal and keeps its spelling."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a if Decimal(str(a)) <= Decimal(str(b)) else b
+
+
+def _highest(a: Any, b: Any) -> Any:
+    return max(a, b)
+
+
+def _union(a: Sequence[str], b: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys((*a, *b)))
+
+
+def _ranked(*order: str) -> Pair:
+    """The stricter of two words; ``order`` runs from lax to strict."""
+    return lambda a, b: max(a, b, key=order.index)
+
+
+def _each(pair: Pair) -> Pair:
+    return lambda a, b: {**a, **{k: pair(a[k], v) if k in a else v for k, v in b.items()}}
+
+
+def _last(_: Any, b: Any) -> Any:
+    return b
+
+
+#: How a lower level's value meets the one above it: never laxer.
+STRICTER: Final[dict[str, Pair]] = {
+    "allow_auto_pr": lambda a, b: a and b,
+    "judge_confidence": _highest,
+    "required_verifiers": _union,
+    "forbidden_paths": _union,
+    "allowed_paths": lambda a, b: [*a, *b],
+    "generated_paths": _union,
+    "allow_binary": lambda a, b: a and b,
+    "risky_paths": _union,
+    "risk_ceiling": _ranked(*reversed([r.value for r in Risk])),
+    "approval_tools": _union,
+    "require_isolation": _ranked(*ISOLATION),
+    "budget": _each(_last),
+    "budget_ceiling": _each(_lowest),
+    "spend_cap_usd_per_day": _lowest,
+    "max_concurrent_runs": _lowest,
+    "timeouts": _each(_lowest),
+    "on_budget_exceeded": _ranked("ask", "stop"),
+    "on_approval_timeout": _ranked("escalate", "cancel", "fail"),
+    "on_red_base": _ranked("continue", "ask", "fail"),
+    "approvals": _each(_highest),
+    "override": lambda a, b: a and b,
+    "retry_base_seconds": _last,
+    "retry_max_seconds": _last,
+    "heartbeat_interval_seconds": _last,
+    "lease_seconds": _last,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The policy in force: values, each field's origins (names of policies), and a version text."""
+
+    values: Json
+    origins: dict[str, list[str]]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One policy of the chain, from the platform down to the repository's own."""
+
+    name: str
+    number: int
+    values: Json
+
+
+def effective(levels: Sequence[Level]) -> Effective:
+    """Combine the chain. A field that no level sets has the built-in default, which is no ceiling.
+
+    ``allowed_paths`` becomes a list of lists: a path must match each level's list.
+    """
+    values: Json = {}
+    origins: dict[str, list[str]] = {}
+    for name, default in DEFAULTS.items():
+        setters = [level for level in levels if name in level.values]
+        given = [level.values[name] for level in setters]
+        if name == "allowed_paths":
+            given = [[paths] for paths in given if paths]
+        merged = reduce(STRICTER[name], given) if given else default
+        values[name] = {**default, **merged} if isinstance(default, dict) else merged
+        origins[name] = [level.name for level in setters] or ["built-in"]
+    version = "/".join(f"{level.name}@{level.number}" for level in levels) or "built-in"
+    return Effective(values, origins, version)
+
+
+def check_values(values: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What is wrong with a policy file, by field."""
+    wrong: dict[str, list[str]] = {}
+    for name, value in values.items():
+        if name not in DEFAULTS:
+            wrong[name] = ["is not a policy field"]
+        elif message := _wrong(name, value):
+            wrong[name] = [message]
+    lease = values.get("lease_seconds", DEFAULTS["lease_seconds"])
+    beat = values.get("heartbeat_interval_seconds", DEFAULTS["heartbeat_interval_seconds"])
+    if "lease_seconds" not in wrong and "heartbeat_interval_seconds" not in wrong and lease < 3 * beat:
+        # With fewer than three beats in a lease, one lost packet kills healthy work.
+        wrong["lease_seconds"] = ["must be at least three times heartbeat_interval_seconds"]
+    return wrong
+
+
+_WORDS: Final = {
+    "risk_ceiling": [r.value for r in Risk],
+    "require_isolation": list(ISOLATION),
+    "on_budget_exceeded": ["stop", "ask"],
+    "on_approval_timeout": ["cancel", "fail", "escalate"],
+    "on_red_base": ["fail", "ask", "continue"],
+}
+_INNER: Final = {
+    "timeouts": TIMEOUTS,
+    "budget": BUDGET,
+    "budget_ceiling": BUDGET,
+    "approvals": DEFAULTS["approvals"],
+}
+
+
+def _wrong(name: str, value: Any) -> str | None:
+    default = DEFAULTS[name]
+    if name in _WORDS:
+        return None if value in _WORDS[name] else f"must be one of: {', '.join(_WORDS[name])}"
+    if isinstance(default, bool):
+        return None if isinstance(value, bool) else "must be true or false"
+    if isinstance(default, list):
+        ok = isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+        return None if ok else "must be a list of texts"
+    if name in _INNER:
+        return _wrong_inner(name, value)
+    if name == "judge_confidence":
+        return None if is_number(value) and 0 <= value <= 1 else "must be a number from 0 to 1"
+    if value is None and default is None:
+        return None
+    ok = is_number(value) and 0 < value <= 10**9 or (name == "spend_cap_usd_per_day" and is_money(value))
+    return None if ok else "must be a number above 0"
+
+
+def _wrong_inner(name: str, value: Any) -> str | None:
+    if not isinstance(value, dict):
+        return "must be an object"
+    for key, inner in value.items():
+        if key not in _INNER[name]:
+            return f"{key} is not known here; known are {', '.join(_INNER[name])}"
+        if key == "max_cost_usd":
+            if not is_money(inner):
+                return f"{key} must be an amount in US dollars"
+        elif not isinstance(inner, int) or isinstance(inner, bool) or not 0 <= inner <= 10**9:
+            return f"{key} must be a whole number"
+    return None
+
+
+def is_number(value: Any) -> bool:
+    """A finite JSON number, and not a boolean in disguise."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def is_money(value: Any) -> bool:
+    """Decimal text or number of 0 to 1,000,000."""
+    from runs.domain.payloads import cost_of
+
+    return cost_of(value) is not None

@@ -1,0 +1,30 @@
+"""Columns, constraints, triggers and FSM edges. No decisions."""
+
+from runs.models.people import ApiToken, Person, RoleGrant, WorkerAccount
+from runs.models.repositories import Policy, PolicyVersion, Repository
+from runs.models.runs import Attempt, Run, RunEvent, Step
+from runs.models.tasks import Instruction, Task, TaskEvent
+from runs.models.work import Artifact, Delivery, Lease, OutboxMessage, PullRequest, Refusal
+
+__all__ = [
+    "ApiToken",
+    "Artifact",
+    "Attempt",
+    "Delivery",
+    "Instruction",
+    "Lease",
+    "OutboxMessage",
+    "Person",
+    "Policy",
+    "PolicyVersion",
+    "PullRequest",
+    "Refusal",
+    "Repository",
+    "RoleGrant",
+    "Run",
+    "RunEvent",
+    "Step",
+    "Task",
+    "TaskEvent",
+    "WorkerAccount",
+]
