@@ -18,6 +18,8 @@ from django.utils.safestring import SafeString
 register = template.Library()
 
 KIB = 1024
+COUNT_SHOWN_UP_TO = 99
+WHOLE_NUMBERS_FROM = 10
 
 
 @register.simple_tag
@@ -48,7 +50,7 @@ def nav_link(context: Mapping[str, Any], url_name: str, label: str, count: int =
 def count_badge(count: int) -> SafeString:
     """A number beside a word; above 99 it only says so, and keeps its width."""
     return format_html(
-        ' <span class="count">{}</span>', "99+" if count > 99 else count
+        ' <span class="count">{}</span>', count if count <= COUNT_SHOWN_UP_TO else f"{COUNT_SHOWN_UP_TO}+"
     )
 
 
@@ -57,9 +59,7 @@ def moment(value: datetime | None) -> SafeString | str:
     """A time, exact in UTC; the script shows it relative and keeps the exact one as its title."""
     if value is None:
         return "never"
-    return format_html(
-        '<time datetime="{}" data-relative>{}</time>', iso(value), exact(value)
-    )
+    return format_html('<time datetime="{}" data-relative>{}</time>', iso(value), exact(value))
 
 
 @register.filter
@@ -103,7 +103,7 @@ def size(value: int | None) -> str:
         amount /= KIB
         if amount < KIB or unit == "GiB":
             break
-    return f"{amount:.0f} {unit}" if amount >= 10 else f"{amount:.1f} {unit}"
+    return f"{amount:.0f} {unit}" if amount >= WHOLE_NUMBERS_FROM else f"{amount:.1f} {unit}"
 
 
 @register.filter

@@ -12,7 +12,8 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.safestring import mark_safe
+
+from runs.web.pattern_review import DIFF, GUARDS, SHA256, TIMELINE, VERDICT
 
 Sample = dict[str, Any]
 
@@ -197,7 +198,7 @@ FILTERS: Sample = {
         },
     ],
     "active": True,
-    "clear": "?",
+    "clear_url": "?",
     "summary": "2 runs",
 }
 EMPTY: Sample = {
@@ -225,13 +226,13 @@ UNTRUSTED: Sample = {
 UNTRUSTED_LOG: Sample = {
     "by": "Output of pytest -q",
     "pre": True,
-    "text": "E   NameError: name 'timezone' is not defined\nclock/cli.py:12: NameError\n3 failed, 209 passed in 4.10s",
+    "text": "E   NameError: name 'timezone' is not defined\nclock/cli.py:12: NameError\n3 failed, 209 passed",
 }
 ARTIFACT: Sample = {
     "label": "Verification report",
     "href": "#",
     "size": "4.2 KiB",
-    "sha256": "9c1e4b0d5f1a7e5f3c2b8a9d0e1f2a3b4c5d6e7f8091a2b3c4d5e6f708192a3b",
+    "sha256": SHA256,
     "short": "9c1e4b0d…",
 }
 BUDGET: Sample = {
@@ -246,165 +247,5 @@ FACTS: list[Sample] = [
     {"term": "Task", "text": "Replace datetime.utcnow()", "href": "#"},
     {"term": "Repository", "text": "clock"},
     {"term": "Started", "text": "2026-07-03 10:00:04 UTC", "time": "2026-07-03T10:00:04Z"},
-    {"term": "Id", "text": "run_01JZ8…K4", "mono": True, "copy": "run_01JZ8QK4"},
+    {"term": "Id", "text": "run_01JZ8…K4", "mono": True, "copy_text": "run_01JZ8QK4"},
 ]
-
-
-def item(seq: int, time: str, sentence: str, **more: Any) -> Sample:
-    """One sentence of the timeline."""
-    return {
-        "seq_from": seq,
-        "seq_to": seq,
-        "anchor": f"e{seq}",
-        "time_exact": f"2026-07-03T{time}:00Z",
-        "time_text": time,
-        "tone": "quiet",
-        "icon": "dot",
-        "sentence": sentence,
-        "events": [],
-        "gap": False,
-        **more,
-    }
-
-
-FAILED_CHECK: Sample = {
-    "seq": 61,
-    "type": "verification_failed_retryable",
-    "actor": "verifier eu-3",
-    "payload_json": '{\n  "verification_report_id": "art_01JZ8Q"\n}',
-}
-TIMELINE: Sample = {
-    "phases": [
-        {
-            "title": "Starting",
-            "items": [
-                item(4, "10:00", "Worker eu-3 took the run", detail="with fence 3"),
-                item(6, "10:01", "Sandbox ready; main@4f2c1ab checked out, 214 files read"),
-            ],
-        },
-        {
-            "title": "Thinking",
-            "items": [
-                item(
-                    9,
-                    "10:03",
-                    "Plan made: 5 files, 2 checks, 1 risk",
-                    link={"href": "#", "text": "read it"},
-                ),
-                {"gap": True, "sentence": "42 min waiting for bob to approve the plan"},
-            ],
-        },
-        {
-            "title": "Running",
-            "items": [
-                item(14, "10:48", "Edited 6 files", detail="in 14 steps, $0.31"),
-                item(
-                    61,
-                    "10:50",
-                    "pytest failed: 3 of 212, NameError: timezone in clock/cli.py:12",
-                    tone="bad",
-                    icon="cross",
-                    events=[FAILED_CHECK],
-                    link={"href": "#", "text": "log"},
-                ),
-                item(63, "10:51", "Agent repaired a missing import", icon="wrench"),
-                item(66, "10:52", "ruff passed", tone="ok", icon="check"),
-                item(67, "10:52", "pytest is running, 48 s of at most 10 min", tone="busy"),
-            ],
-        },
-    ]
-}
-
-
-def guard(name: str, label: str, passed: bool | None, value: str, **more: Any) -> Sample:
-    """One guard, judged."""
-    return {"name": name, "label": label, "passed": passed, "value": value, **more}
-
-
-GUARDS: list[Sample] = [
-    guard("verification", "Verification", True, "pytest 212 passed, ruff clean, on this patch"),
-    guard("judge", "Judge", True, "pass, 0.93 of 0.80 needed"),
-    guard(
-        "paths",
-        "Paths",
-        False,
-        ".github/workflows/ci.yml is risky here.",
-        would_pass_if="Passes when the file is left out, or an operator waives it.",
-        waivable=True,
-        waive={"href": "#", "version": 3},
-        link={"href": "#f1", "text": "see line"},
-    ),
-    guard("base", "Base", None, "The mirror did not answer; main may have moved."),
-    guard("secret_scan", "Secrets", True, "nothing found in 31 added lines"),
-    guard("tests_intact", "Tests intact", True, "no test weakened"),
-    guard("budget", "Budget", True, "$0.41 of $2.00"),
-]
-
-
-def line(kind: str, old: int | None, new: int | None, html: str) -> Sample:
-    """One line of a hunk; its markup is safe here, as it is after highlighting."""
-    return {"kind": kind, "old": old, "new": new, "html": mark_safe(html)}  # noqa: S308 - literals below
-
-
-DIFF: Sample = {
-    "files": [
-        {
-            "path": ".github/workflows/ci.yml",
-            "anchor": "f1",
-            "badge": {"tone": "warn", "text": "risky path, not in the plan"},
-            "added": 1,
-            "deleted": 1,
-            "digest": "sample-1",
-            "hunks": [
-                {
-                    "header": "@@ -14,3 +14,3 @@ jobs: test",
-                    "lines": [
-                        line("ctx", 14, 14, "      - uses: actions/setup-python@v5"),
-                        line("del", 16, None, '          python-version: <mark>"3.11"</mark>'),
-                        line("add", None, 16, '          python-version: <mark>"3.12"</mark>'),
-                        line("note", None, None, "No newline at end of file"),
-                    ],
-                }
-            ],
-        },
-        {
-            "path": "clock/stamps.py",
-            "old_path": "clock/stamp.py",
-            "anchor": "f2",
-            "added": 3,
-            "deleted": 1,
-            "digest": "sample-2",
-            "truncated": True,
-            "load_url": "#f2",
-            "hunks": [
-                {
-                    "header": "@@ -8,2 +8,4 @@",
-                    "lines": [
-                        line("ctx", 8, 8, '<span class="k">def</span> stamp() -&gt; <span class="nb">str</span>:'),
-                        line("del", 9, None, "    <span class=\"k\">return</span> datetime.<mark>utcnow()</mark>.isoformat()"),
-                        line("add", None, 9, '    <span class="c1"># aware, and never <span class="mark-char">U+202E</span> reversed</span>'),
-                        line("add", None, 10, '    zone = <span class="s">"UTC"</span>, <span class="mi">0</span>' + " " * 90 + "far"),
-                        line("add", None, 11, "    <span class=\"k\">return</span> datetime.<mark>now(timezone.utc)</mark>.isoformat()"),
-                    ],
-                }
-            ],
-        },
-        {
-            "path": "docs/logo.png",
-            "anchor": "f3",
-            "added": 0,
-            "deleted": 0,
-            "digest": "sample-3",
-            "note": "Binary file, 4.2 KiB. The mode changed: now executable.",
-            "hunks": [],
-        },
-    ]
-}
-VERDICT: Sample = {
-    "href": "#",
-    "version": 3,
-    "subject_sha256": ARTIFACT["sha256"],
-    "may": {"approve": False, "request_changes": True, "reject": True},
-    "why_not": "Approve is off: a path guard fails and nobody has waived it.",
-    "viewed_total": 3,
-}

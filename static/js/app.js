@@ -1,7 +1,6 @@
 // Comfort only: every page reads and posts without this file. Hooks are data attributes, never handlers in the markup.
 "use strict";
-const root = document.documentElement;
-const one = (selector, within = document) => within.querySelector(selector);
+const root = document.documentElement, one = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const on = (name, act, capture = false) => document.addEventListener(name, act, capture);
 const stored = (area, key, value) => { // Storage may be forbidden; then a preference lasts as long as the page
@@ -9,9 +8,8 @@ const stored = (area, key, value) => { // Storage may be forbidden; then a prefe
 };
 root.dataset.js = "";
 
-// Preferences: scheme, clock, keys. Applied before the first paint.
-function prefer(name, value) {
-  if (value) root.dataset[name] = value; else delete root.dataset[name];
+function prefer(name, value) { // scheme, clock, keys; applied before the first paint
+  root.dataset[name] = value || "";
   all(`[data-set="${name}"]`).forEach((button) => button.setAttribute("aria-pressed", String(button.value === (value || ""))));
 }
 const preferences = () => ["scheme", "clock", "keys"].forEach((name) => prefer(name, stored(localStorage, name)));
@@ -23,16 +21,14 @@ function relative(at) {
   if (size < 5) return "now";
   if (size >= 14 * 86400) return at.toISOString().slice(0, 10);
   const [unit, of] = size < 60 ? [1, "s"] : size < 3600 ? [60, "min"] : size < 86400 ? [3600, "h"] : [86400, "d"];
-  return seconds < 0 ? `${Math.floor(size / unit)} ${of} ago` : `in ${Math.floor(size / unit)} ${of}`;
+  return `${seconds < 0 ? "" : "in "}${Math.floor(size / unit)} ${of}${seconds < 0 ? " ago" : ""}`;
 }
 function tellTimes(within = document) {
   for (const time of all("time[data-relative], time[data-clock]", within)) {
     const at = new Date(time.dateTime), local = root.dataset.clock === "local";
-    if (isNaN(at)) continue;
     time.dataset.exact ??= time.textContent;
-    time.title = local ? at.toLocaleString() : time.hasAttribute("data-clock") ? time.dateTime : time.dataset.exact;
-    time.textContent = !time.hasAttribute("data-clock") ? relative(at)
-      : local ? at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : time.dataset.exact;
+    time.title = local ? at.toLocaleString() : "clock" in time.dataset ? time.dateTime : time.dataset.exact;
+    time.textContent = "relative" in time.dataset ? relative(at) : local ? at.toLocaleTimeString([], { timeStyle: "short" }) : time.dataset.exact;
   }
 }
 
@@ -40,13 +36,8 @@ function tellTimes(within = document) {
 const viewed = new Set(JSON.parse(stored(localStorage, "viewed") || "[]"));
 function showViewed() {
   const boxes = all("[data-viewed-box]");
-  for (const box of boxes) {
-    box.checked = viewed.has(box.dataset.viewedBox);
-    box.closest(".file").toggleAttribute("data-viewed", box.checked);
-  }
-  all("[data-viewed-count]").forEach((place) => {
-    place.textContent = `${boxes.filter((box) => box.checked).length} of ${place.dataset.viewedCount || boxes.length} viewed`;
-  });
+  boxes.forEach((box) => box.closest(".file").toggleAttribute("data-viewed", box.checked = viewed.has(box.dataset.viewedBox)));
+  all("[data-viewed-count]").forEach((place) => { place.textContent = `${boxes.filter((box) => box.checked).length} of ${place.dataset.viewedCount || boxes.length} viewed`; });
 }
 
 // Drafts outlive a lost session: a sent one is dropped only when the next page was not the sign-in.
@@ -63,30 +54,28 @@ function restoreDrafts() {
 let lastHeard = Date.now(), lastSaid = ["", 0];
 const signedOut = () => { one("#signed-out a").href = `${document.body.dataset.login}?next=${encodeURIComponent(location.pathname + location.search)}`; one("#signed-out").hidden = false; };
 const atSignIn = (url) => new URL(url, location).pathname === document.body.dataset.login && location.pathname !== document.body.dataset.login;
-function heard(well) {
-  if (well) lastHeard = Date.now();
-  one("#away").hidden = well || Date.now() - lastHeard < 5000;
-}
+const heard = (well) => { lastHeard = well ? Date.now() : lastHeard; one("#away").hidden = Date.now() - lastHeard < 5000; };
 function occupied(part) { // Never wipe what somebody types or has selected
   const active = document.activeElement, selection = getSelection();
   return (part.contains(active) && active.matches("textarea, select, input:not([type=checkbox])")) || all("textarea", part).some((area) => area.value !== area.defaultValue)
     || (!selection.isCollapsed && part.contains(selection.anchorNode));
 }
 function replacePart(part, text, etag) {
-  const frame = document.createElement("template"), focused = part.contains(document.activeElement) && document.activeElement.id;
-  frame.innerHTML = text;
+  const frame = Object.assign(document.createElement("template"), { innerHTML: text });
+  const focused = part.contains(document.activeElement) && document.activeElement.id;
   const fresh = frame.content.getElementById(part.id);
   if (!fresh) return;
   const atEnd = scrollY + innerHeight > root.scrollHeight - 80;
   all("details[open][data-keep]", part).forEach((open) => frame.content.getElementById(open.id)?.replaceWith(open));
   fresh.dataset.etag = etag || "";
   part.replaceWith(fresh);
-  window.htmx?.process(fresh);
-  enhance(fresh);
+  window.htmx?.process(fresh); enhance(fresh);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   if (atEnd && one("[data-follow]")?.checked) scrollTo(0, root.scrollHeight); // Only for one who reads the end already
-  const says = one("[data-announce]", fresh)?.textContent || "";
-  if (says && says !== lastSaid[0] && Date.now() - lastSaid[1] > 5000) { one("#announce").textContent = says; lastSaid = [says, Date.now()]; }
+  say(one("[data-announce]", fresh)?.textContent);
+}
+function say(text) { // Screen readers hear the newest, at most every 5 s
+  if (text && text !== lastSaid[0] && Date.now() - lastSaid[1] > 5000) { one("#announce").textContent = text; lastSaid = [text, Date.now()]; }
 }
 async function refresh(part) {
   const headers = { "HX-Request": "true", ...(part.dataset.etag && { "If-None-Match": part.dataset.etag }) };
@@ -104,16 +93,15 @@ async function beat() { // One request at a time: a late answer can not undo a n
   setTimeout(beat, 2500);
 }
 on("visibilitychange", () => { lastHeard = Date.now(); });
-on("htmx:sendError", () => heard(false));
 on("htmx:beforeSwap", ({ detail }) => { if (detail.xhr.status === 401 || atSignIn(detail.xhr.responseURL)) { detail.shouldSwap = false; signedOut(); } else heard(true); });
-on("htmx:afterRequest", ({ detail }) => release(detail.elt));
+on("htmx:afterRequest", ({ detail }) => { release(detail.elt); heard(detail.xhr.status > 0); });
 on("htmx:load", ({ detail }) => enhance(detail.elt));
 
 // Keys move and focus; none decides. A decision takes a second press, on its button.
 function step(selector, by) {
   const items = all(selector).filter((item) => item.offsetParent), at = items.findIndex((item) => item.contains(document.activeElement));
-  const item = items[at < 0 ? (by > 0 ? 0 : items.length - 1) : Math.min(Math.max(at + by, 0), items.length - 1)];
-  (item && (one("[data-open]", item) || item))?.focus();
+  const item = items[Math.min(Math.max(at + by, 0), items.length - 1)];
+  if (item) (one("[data-open]", item) || item).focus();
 }
 const keys = {
   "?": () => one("#keys").showModal(), "/": () => one("[data-search]")?.focus(), f: () => step("[data-failure]", 1), j: () => step("[data-item]", 1), k: () => step("[data-item]", -1),
@@ -124,12 +112,10 @@ on("keydown", (event) => {
   const typing = event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog, [contenteditable]");
   if (typing || event.ctrlKey || event.metaKey || event.altKey || root.dataset.keys === "off") return;
   const button = one(`[data-key="${CSS.escape(event.key)}"]:not(:disabled)`), reason = button?.form?.elements.comment;
-  if (!button && !keys[event.key]) return;
-  event.preventDefault();
-  if (button) (reason && !reason.value && !button.formNoValidate ? reason : button).focus(); else keys[event.key]();
+  const act = button ? () => (reason && !reason.value && !button.formNoValidate ? reason : button).focus() : keys[event.key];
+  if (act) { event.preventDefault(); act(); }
 });
 
-// Clicks, menus, submits
 const close = (menu) => { const inside = menu.contains(document.activeElement); menu.open = false; if (inside) one("summary", menu).focus(); };
 const release = (form) => { delete form.dataset.sent; all("[aria-busy]", form).forEach((button) => button.removeAttribute("aria-busy")); };
 on("click", ({ target }) => {
@@ -146,15 +132,14 @@ on("toggle", ({ target: menu }) => {
 }, true);
 on("change", ({ target: box }) => {
   if (!box.dataset.viewedBox) return;
-  if (box.checked) viewed.add(box.dataset.viewedBox); else viewed.delete(box.dataset.viewedBox);
+  viewed[box.checked ? "add" : "delete"](box.dataset.viewedBox);
   stored(localStorage, "viewed", JSON.stringify([...viewed].slice(-2000)));
   showViewed();
 });
 on("input", ({ target }) => { if (target.matches("[data-draft]")) stored(sessionStorage, draftKey(target), target.value); });
 on("submit", (event) => { // The second click of a double click sends nothing
   const form = event.target;
-  if (form.method !== "post") return;
-  if (form.dataset.sent) return event.preventDefault();
+  if (form.method !== "post" || form.dataset.sent) return form.dataset.sent && event.preventDefault();
   form.dataset.sent = "1";
   event.submitter?.setAttribute("aria-busy", "true");
   stored(sessionStorage, "sent", JSON.stringify(all("[data-draft]", form).map(draftKey)));
