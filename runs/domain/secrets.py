@@ -1,0 +1,133 @@
+"""Secrets in a change: found in added lines, counted in removed ones, never repeated.
+
+Nothing inside the change can switch a rule off: no comment, file name or configuration is
+read. What is deliberately *not* a finding, because it is no key to anything:
+- the key pair that AWS prints in its own documentation, by exact value;
+- provider keys of test mode (`sk_test_…`);
+- digests, UUIDs and lock file integrity values;
+- placeholders (`${TOKEN}`, `<token>`, `changeme`) and look-ups (`os.environ[...]`);
+- database addresses of this machine, and those whose password is their user name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from runs.domain.patch.model import PatchFile
+from runs.domain.secret_rules import RULES, Rule
+
+REDACTED = "[redacted]"
+
+_SCANNER_FILES = re.compile(
+    r"\.?gitleaks(ignore|\.toml)|\.gitleaksignore|\.secrets\.baseline|\.?trufflehog[^/]*"
+    r"|\.secretlint(rc[^/]*|ignore)|\.(ggshield|gitguardian)[^/]*|\.talismanrc|\.whispers\.ya?ml"
+    r"|\.pre-commit-config\.yaml",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Where a secret stands, and of which kind; never what it is.
+
+    `line` is the new file's. `fingerprint` tells two secrets apart and lets a waiver name
+    one; with a key it cannot be used to test guesses. `preview` is at most the first four
+    characters, and only of kinds whose first characters say nothing but the kind.
+    """
+
+    path: str
+    line: int
+    rule: str
+    fingerprint: str
+    preview: str
+
+
+class SecretScan(NamedTuple):
+    """`removed` counts secrets that the change takes away: they are still to be rotated.
+
+    `kept` counts those in lines shown only as context.
+    """
+
+    added: list[Finding]
+    removed: int
+    kept: int
+
+
+class _Hit(NamedTuple):
+    rule: Rule
+    value: str
+    start: int
+    end: int
+
+
+def scan(files: Iterable[PatchFile], *, key: bytes = b"") -> SecretScan:
+    """Scan a change. `key` keys the fingerprints; without one they are plain digests."""
+    findings: list[Finding] = []
+    gone: set[str] = set()
+    kept: set[str] = set()
+    for file in files:
+        for hunk in file.hunks:
+            for line in hunk.lines:
+                for hit in _hits(line.text):
+                    if line.kind == "added":
+                        findings.append(_finding(file.path, line.number, hit, key))
+                    else:
+                        (gone if line.kind == "deleted" else kept).add(hit.value)
+    return SecretScan(findings, len(gone), len(kept))
+
+
+def scan_added(files: Iterable[PatchFile], *, key: bytes = b"") -> list[Finding]:
+    """The secrets of the added lines, in order of file and line."""
+    return scan(files, key=key).added
+
+
+def mask(text: str) -> str:
+    """The text with every secret replaced: for logs, pages, mails and feedback to agents."""
+    hits = sorted(_hits(text), key=lambda hit: (hit.start, -hit.end))
+    pieces: list[str] = []
+    done = 0
+    for hit in hits:
+        if hit.end <= done:
+            continue
+        pieces += [text[done : max(hit.start, done)], REDACTED]
+        done = hit.end
+    return "".join([*pieces, text[done:]])
+
+
+def scanner_config(files: Iterable[PatchFile]) -> list[dict[str, str]]:
+    """Changed files that tell secret scanners or reviews what to look at."""
+    found = []
+    for file in files:
+        for path in file.names:
+            name = path.rpartition("/")[2]
+            if _SCANNER_FILES.fullmatch(name):
+                found.append({"path": path, "what": "changes the secret scanner's rules"})
+            elif name.casefold() == "codeowners":
+                found.append({"path": path, "what": "changes who must review"})
+    return found
+
+
+def _hits(text: str) -> Iterator[_Hit]:
+    lowered = text.casefold()
+    taken: list[tuple[int, int]] = []
+    for rule in RULES:
+        if not any(hint in lowered for hint in rule.hints):
+            continue
+        for found in rule.pattern.finditer(text):
+            start, end = found.span("secret")
+            # The first rule names a secret; a broader one behind it does not name it again.
+            if rule.accepts(found) and not any(a < end and start < b for a, b in taken):
+                taken.append((start, end))
+                yield _Hit(rule, found["secret"], start, end)
+
+
+def _finding(path: str, line: int, hit: _Hit, key: bytes) -> Finding:
+    value = f"{hit.rule.name}\0{hit.value}".encode("utf-8", "surrogateescape")
+    digest = hmac.new(key, value, hashlib.sha256) if key else hashlib.sha256(value)
+    preview = hit.value[:4] + "…" if hit.rule.prefixed else ""
+    return Finding(path, line, hit.rule.name, digest.hexdigest()[:16], preview)
