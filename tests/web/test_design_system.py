@@ -16,9 +16,11 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.test import RequestFactory
 from django.urls import path
+from pytest_django.fixtures import Settings
 
 from runs.templatetags import ui
 from runs.web import patterns
+from runs.web.pattern_review import SHA256
 
 ROOT = Path(__file__).resolve().parents[2]
 CSS = ROOT / "static" / "css"
@@ -66,26 +68,28 @@ def test_contrast_is_computed_as_wcag_defines_it() -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("pairs", "least"), [(READABLE, 4.5), (VISIBLE, 3.0)], ids=["text", "edges"])
-def test_every_pairing_in_use_is_aa_in_both_schemes(scheme, pairs, least) -> None:
+def test_every_pairing_in_use_is_aa_in_both_schemes(
+    scheme: str, pairs: list[tuple[str, str]], least: float
+) -> None:
     measured = {pair: round(contrast(*(token(name, scheme) for name in pair)), 2) for pair in pairs}
     assert {pair: ratio for pair, ratio in measured.items() if ratio < least} == {}
 
 
 @pytest.mark.parametrize("sheet", ["base.css", "components.css"])
-def test_only_the_tokens_state_a_colour(sheet) -> None:
+def test_only_the_tokens_state_a_colour(sheet: str) -> None:
     values = re.findall(r":([^;{}]+)[;}]", (CSS / sheet).read_text())
     stated = [v for v in values if re.search(r"#[0-9a-f]{3,8}\b|rgba?\(|hsla?\(|light-dark\(", v)]
     assert stated == []
 
 
 @pytest.mark.parametrize("sheet", ["base.css", "components.css"])
-def test_every_token_in_use_exists(sheet) -> None:
+def test_every_token_in_use_exists(sheet: str) -> None:
     used = set(re.findall(r"var\(--([\w-]+)", (CSS / sheet).read_text()))
     assert used - set(re.findall(r"--([\w-]+):", TOKENS)) <= {"tone", "tone-bg"}
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda p: str(p.relative_to(ROOT / "templates")))
-def test_no_template_needs_inline_style_or_script(template) -> None:
+def test_no_template_needs_inline_style_or_script(template: Path) -> None:
     markup = re.sub(r"{% comment %}.*?{% endcomment %}", "", template.read_text(), flags=re.DOTALL)
     assert not re.search(r"\sstyle=|<style\b|\son[a-z]+=|\shx-on|javascript:|https?://", markup)
     assert not re.search(r"<script(?![^>]*\ssrc=)", markup)
@@ -125,55 +129,55 @@ urlpatterns = [path(f"{name}/", stub, name=name) for name in NAMES] + [path("adm
 
 
 @pytest.fixture
-def page(settings):
+def page(settings: Settings) -> str:
     settings.ROOT_URLCONF = __name__
     request = RequestFactory().get("/runs/")
     request.user = get_user_model()(username="carol", is_staff=True)
     return patterns.patterns(request).content.decode()
 
 
-def test_the_patterns_page_shows_every_state(page) -> None:
+def test_the_patterns_page_shows_every_state(page: str) -> None:
     for state in patterns.STATES:
         assert f'data-state="{state["state"]}"' in page
 
 
-def test_the_current_section_is_marked(page) -> None:
+def test_the_current_section_is_marked(page: str) -> None:
     assert '<a href="/runs/" aria-current="page">Runs</a>' in page
     assert page.count('<a href="/tasks/">Tasks</a>') == 1
 
 
-def test_text_of_an_agent_is_shown_and_never_run(page) -> None:
+def test_text_of_an_agent_is_shown_and_never_run(page: str) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script>alert" not in page
 
 
-def test_htmx_may_not_evaluate_or_style(page) -> None:
+def test_htmx_may_not_evaluate_or_style(page: str) -> None:
     for setting in ('"allowEval":false', '"allowScriptTags":false', '"includeIndicatorStyles":false'):
         assert setting in page
 
 
-def test_a_destructive_action_names_its_effect_and_asks_a_reason(page) -> None:
-    form = page.split('data-action="stop"')[1].split("</details>")[0]
+def test_a_destructive_action_names_its_effect_and_asks_a_reason(page: str) -> None:
+    form = page.split('data-action="stop"')[1].split("</details>", maxsplit=1)[0]
     assert "Its partial patch and logs are kept" in form
     assert re.search(r'<textarea[^>]*name="reason"[^>]*required', form)
 
 
-def test_what_failed_stands_before_what_passed_and_the_passed_are_folded(page) -> None:
+def test_what_failed_stands_before_what_passed_and_the_passed_are_folded(page: str) -> None:
     order = [page.index(f'id="guard-{name}"') for name in ("paths", "base")]
     folded = page.index('id="guards-passed"')
     assert order == sorted(order)
     assert order[-1] < folded < page.index('id="guard-verification"')
 
 
-def test_a_decision_posts_what_was_shown_and_a_closed_door_says_why(page) -> None:
-    form = page.split('id="verdict"')[1].split("</form>")[0]
+def test_a_decision_posts_what_was_shown_and_a_closed_door_says_why(page: str) -> None:
+    form = page.split('id="verdict"')[1].split("</form>", maxsplit=1)[0]
     assert 'name="version" value="3"' in form
-    assert f'name="subject_sha256" value="{patterns.SHA256}"' in form
+    assert f'name="subject_sha256" value="{SHA256}"' in form
     assert re.search(r'value="approve"[^>]* disabled aria-describedby="why-not"', form)
     assert "nobody has waived it" in form
 
 
-def test_strangers_and_people_without_staff_see_no_patterns(settings) -> None:
+def test_strangers_and_people_without_staff_see_no_patterns(settings: Settings) -> None:
     settings.ROOT_URLCONF = __name__
     request = RequestFactory().get("/patterns/")
     request.user = AnonymousUser()
@@ -184,7 +188,7 @@ def test_strangers_and_people_without_staff_see_no_patterns(settings) -> None:
 
 
 @pytest.mark.parametrize("name", ["403", "404", "500", "403_csrf"])
-def test_error_pages_need_no_context(settings, name) -> None:
+def test_error_pages_need_no_context(settings: Settings, name: str) -> None:
     settings.ROOT_URLCONF = __name__
     assert "<h1>" in render_to_string(f"{name}.html")
 
@@ -201,7 +205,7 @@ def test_error_pages_need_no_context(settings, name) -> None:
         (None, "–"),
     ],
 )
-def test_durations_have_at_most_two_units(value, text) -> None:
+def test_durations_have_at_most_two_units(value: timedelta | float | None, text: str) -> None:
     assert ui.duration(value) == text
 
 
@@ -209,7 +213,7 @@ def test_durations_have_at_most_two_units(value, text) -> None:
     ("value", "text"),
     [(0, "0 B"), (1023, "1023 B"), (4300, "4.2 KiB"), (64 * 1024**2, "64 MiB"), (2 * 1024**4, "2048 GiB")],
 )
-def test_sizes_are_for_people(value, text) -> None:
+def test_sizes_are_for_people(value: int, text: str) -> None:
     assert ui.size(value) == text
 
 
@@ -224,7 +228,7 @@ def test_sizes_are_for_people(value, text) -> None:
         ("no", "–"),
     ],
 )
-def test_small_costs_are_not_rounded_to_nothing(value, text) -> None:
+def test_small_costs_are_not_rounded_to_nothing(value: Decimal | float | str | None, text: str) -> None:
     assert ui.money(value) == text
 
 
