@@ -20,7 +20,10 @@ def configure(*, level: str, as_json: bool) -> None:
     renderer: list[Any] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=False)]
+        else [
+            # The default traceback prints local variables, and with them tokens and keys.
+            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+        ]
     )
     structlog.configure(
         processors=[
@@ -42,6 +45,7 @@ def configure(*, level: str, as_json: bool) -> None:
             "disable_existing_loggers": False,
             "formatters": {"structured": formatter},
             "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "structured"}},
+            "loggers": {name: {"level": "WARNING"} for name in ("celery", "httpx", "kombu")},
             "root": {"handlers": ["console"], "level": level},
         }
     )

@@ -88,6 +88,20 @@ class Server:
                 if started and _lock_alone(users):
                     self.stop()
 
+    @contextlib.contextmanager
+    def taken_over(self) -> Iterator[None]:
+        """For a supervisor that runs `command` itself: nobody else starts or stops the server meanwhile.
+
+        One that was left running is stopped first. Raises `PostgresError` while a command uses it.
+        """
+        with self._flock("users", fcntl.LOCK_SH) as users:
+            if not _lock_alone(users):
+                raise PostgresError("Another command is using the database; try again when it is done.")
+            self.stop()
+            self.prepare()
+            fcntl.flock(users, fcntl.LOCK_SH)
+            yield
+
     def start(self) -> bool:
         """Start it in the background and wait until it is ready; False when it already was running."""
         with self._flock("lock", fcntl.LOCK_EX):

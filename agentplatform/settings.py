@@ -51,7 +51,11 @@ ENVIRONMENT = (
     Variable("DATABASE_OWNER_URL", "", "Login of the tables' owner, used by `migrate` alone"),
     Variable("DATABASE_POOL_SIZE", "8", "Connections, and threads, of each web process"),
     Variable("WEB_PROCESSES", "2", "Web processes started by `manage.py up`"),
-    Variable("CELERY_BROKER_URL", "filesystem://", "Message broker, such as `redis://…`; by default, files"),
+    Variable(
+        "CELERY_BROKER_URL",
+        "filesystem://localhost",
+        "Message broker, such as `redis://…`; by default, files",
+    ),
     Variable("TRUST_PROXY_HEADERS", "false", "Believe X-Forwarded-Proto of the proxy in front"),
     Variable("SECURE_HSTS_SECONDS", "31536000", "How long browsers must insist on HTTPS (production)"),
     Variable("LOG_LEVEL", "INFO", "Least severe level that is logged"),
