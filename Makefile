@@ -1,0 +1,56 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+PROCESSES ?= 2
+
+.PHONY: help setup run test test-unit test-browser lint verify fmt clean
+
+help:  ## Print the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/installed  ## Make .venv and install what requirements.lock names, checked by hash
+
+# The stamp holds the lock's digest: a fresh checkout's file times say nothing.
+.venv/installed: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed") if sys.version_info < (3, 11) else None'
+	@digest=$$(sha256sum requirements.lock); \
+	if [ ! -x $(BIN)/python ] || [ "$$(cat $@ 2>/dev/null)" != "$$digest" ]; then \
+		test -x $(BIN)/python || $(PYTHON) -m venv .venv; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock; \
+		echo "$$digest" > $@; \
+	fi
+	@touch $@
+
+run: setup  ## Start everything at http://127.0.0.1:8000/ (UP="--port 8001 --no-demo" for other ways)
+	@exec $(BIN)/python manage.py up $(UP)
+
+test: setup  ## Run the tests, all but the browser's and the long forms
+	@$(BIN)/pytest -n $(PROCESSES) --ignore tests/browser -m "not long" $(ARGS)
+
+test-unit: setup  ## Run the tests that need no database (seconds)
+	@$(BIN)/pytest tests/unit $(ARGS)
+
+test-browser: setup  ## Drive the pages in Chromium
+	@$(BIN)/pytest tests/browser -m "not long" $(ARGS)
+
+lint: setup  ## Check style, types, import rules, settings and migrations
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy .
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py check
+	$(BIN)/python manage.py makemigrations --check --dry-run
+
+verify: setup  ## Generate the generated documents again; fail when they differ
+	$(BIN)/python manage.py generate_docs --check
+
+fmt: setup  ## Format the code and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## Remove caches; data in var/ stays
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
