@@ -31,9 +31,10 @@ def login(url: str, *, statement_timeout: timedelta | None = None, pool_size: in
         parts: dict[str, Any] = {
             name: value for name, value in conninfo_to_dict(url).items() if value is not None
         }
-    except ProgrammingError as error:
+    except ProgrammingError:
+        # The driver's own words repeat the address, and with it the password.
         raise ImproperlyConfigured(
-            f"DATABASE_URL is not a PostgreSQL address: {str(error).strip()}"
+            "DATABASE_URL or DATABASE_OWNER_URL is no address like postgresql://user:password@host:5432/name."
         ) from None
     entry: dict[str, Any] = {
         "ENGINE": "django.db.backends.postgresql",

@@ -44,7 +44,8 @@ class Environment:
         self._values = values
 
     def text(self, name: str) -> str:
-        return self._values.get(name, "").strip() or self._variables[name].default
+        default = self._variables[name].default
+        return self._values.get(name, "").strip() or default
 
     def flag(self, name: str) -> bool:
         value = self.text(name).lower()
