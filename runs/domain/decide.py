@@ -10,7 +10,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Final
 
-from runs.domain.commands import Caller, Command, Context, Decision, Draft, NextRun
+from runs.domain.commands import CONTROL_PLANE, Caller, Command, Context, Decision, Draft, NextRun
 from runs.domain.errors import (
     ActorNotAllowed,
     DirectivePending,
@@ -19,7 +19,7 @@ from runs.domain.errors import (
     RunTerminal,
     SequenceConflict,
 )
-from runs.domain.facts import OWN_ACTORS, Actor, Event, fingerprint, stamp
+from runs.domain.facts import OWN_ACTORS, Actor, Event, Json, fingerprint, stamp
 from runs.domain.fold import evolve
 from runs.domain.follow_ups import follow_ups
 from runs.domain.meanings import meaning
@@ -37,7 +37,10 @@ _WIND_DOWN_REFUSES: Final = frozenset({Ev.TOOL_REQUESTED, Ev.QUESTION_ASKED})
 
 
 def decide(state: RunState, command: Command, context: Context) -> Decision:
-    """The events that ``command`` leads to, follow-ups included. Raises a ``Refusal``; ``state`` is not changed."""
+    """The events that ``command`` leads to, follow-ups included; ``state`` is not changed.
+
+    Raises a ``Refusal``.
+    """
     actor = check_actor(state, command)
     check_terminal(state, command)
     check_lease(state, command, context)
@@ -84,7 +87,9 @@ def check_lease(state: RunState, command: Command, context: Context) -> None:
         return
     if state.is_terminal:
         if command.caller.account != state.worker_id:
-            raise LeaseLost("Only the worker of the last lease may report on a run that ended.", fence=state.fence)
+            raise LeaseLost(
+                "Only the worker of the last lease may report on an ended run.", fence=state.fence
+            )
     elif not context.lease_is_alive:
         raise LeaseLost(fence=state.fence)
 
@@ -148,11 +153,11 @@ class _Writer:
 
     def write(self, draft: Draft, actor: Actor) -> Decision:
         """Append the caller's event, then all that follows from it."""
-        event = self._append(draft, actor, parent=0)
+        event = self.append(draft, actor, parent=0)
         self._follow(event, root=event.sequence)
         if self._heard_directive(actor):
             seen = Draft(Ev.DIRECTIVE_SEEN, self.decision.state.status, {}, Role.CONTROL_PLANE)
-            self._append(seen, OWN_ACTORS[Role.CONTROL_PLANE], parent=event.sequence)
+            self.append(seen, OWN_ACTORS[Role.CONTROL_PLANE], parent=event.sequence)
         return self.decision
 
     def _follow(self, event: Event, *, root: int) -> None:
@@ -160,7 +165,7 @@ class _Writer:
             if isinstance(item, NextRun):
                 self.decision.next_run = item
                 continue
-            follower = self._append(item, OWN_ACTORS[item.role], parent=root)
+            follower = self.append(item, OWN_ACTORS[item.role], parent=root)
             self._follow(follower, root=root)
 
     def _heard_directive(self, actor: Actor) -> bool:
@@ -168,7 +173,8 @@ class _Writer:
         waiting = state.directive_info is not None and not state.directive_info["seen_at"]
         return self.command.caller.is_machine and waiting and state.holder is not None
 
-    def _append(self, draft: Draft, actor: Actor, *, parent: int) -> Event:
+    def append(self, draft: Draft, actor: Actor, *, parent: int) -> Event:
+        """One more event, applied to the state."""
         state = self.decision.state
         command = self.command
         now = stamp(self.context.now)
@@ -203,14 +209,12 @@ def request_fingerprint(command: Command) -> str:
     return fingerprint([command.caller.account, command.event.value, command.payload])
 
 
-def first_events(run_id: str, payload: dict, *, not_before: str, facts: dict, context: Context) -> Decision:  # type: ignore[type-arg]
+def first_events(run_id: str, payload: Json, *, not_before: str, facts: Json, context: Context) -> Decision:
     """``run_created`` and ``run_enqueued`` of a new run."""
-    from runs.domain.commands import CONTROL_PLANE
-
     state = RunState(id=run_id)
     writer = _Writer(state, Command(Ev.RUN_CREATED, payload, CONTROL_PLANE, ""), context)
     created = Draft(Ev.RUN_CREATED, RunStatus.CREATED, payload, Role.CONTROL_PLANE, facts)
-    writer._append(created, OWN_ACTORS[Role.CONTROL_PLANE], parent=0)
+    writer.append(created, OWN_ACTORS[Role.CONTROL_PLANE], parent=0)
     queued = Draft(Ev.RUN_ENQUEUED, RunStatus.QUEUED, {"not_before": not_before}, Role.SCHEDULER)
-    writer._append(queued, OWN_ACTORS[Role.SCHEDULER], parent=1)
+    writer.append(queued, OWN_ACTORS[Role.SCHEDULER], parent=1)
     return writer.decision

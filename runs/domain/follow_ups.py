@@ -49,7 +49,7 @@ def follow_ups(state: RunState, event: Event, context: Context) -> Follow:
 def _after_plan(state: RunState, event: Event, context: Context) -> Follow:
     if event.to_status == S.PLANNING:
         plan = state.plan or {}
-        subject = {"kind": "plan", "artifact": plan["id"], "sha256": plan["sha256"]}
+        subject = {"kind": "plan", "id": plan["id"], "sha256": plan["sha256"]}
         yield open_gate(state, context, Gate.PLAN, plan["sha256"], subject)
     else:
         yield start_attempt(state, "as planned")
@@ -144,11 +144,14 @@ def _pr_or_person(state: RunState, context: Context, failing: set[str]) -> Draft
     if not failing:
         return Draft(Ev.AUTO_PR_ALLOWED, S.PR_CREATING, {}, Role.POLICY, {"guards": state.guards})
     patch = state.patch or {}
-    subject = {"kind": "patch", "artifact": patch["id"], "sha256": patch["sha256"], "failing": sorted(failing)}
+    names = ("id", "sha256")
+    subject = {"kind": "patch", **{n: patch[n] for n in names}, "failing": sorted(failing)}
     return open_gate(state, context, Gate.PATCH, patch["sha256"], subject)
 
 
-def open_gate(state: RunState, context: Context, gate: Gate, digest: str, subject: Json, **more: str) -> Draft:
+def open_gate(
+    state: RunState, context: Context, gate: Gate, digest: str, subject: Json, **more: str
+) -> Draft:
     """``human_approval_required``: names the gate, the request and the digest of what is shown."""
     quorum = context.policy["approvals"].get(state.effective_risk, 1)
     wait = timeout_seconds("approval", context.contract, context.policy)
@@ -234,7 +237,7 @@ def _after_spending(state: RunState, event: Event, context: Context) -> Follow:
 
 
 def _after_lease_end(state: RunState, event: Event, context: Context) -> Follow:
-    """A run whose worker is gone: cancelled if that was asked, expired beyond its takeovers, else claimable."""
+    """The worker is gone: cancelled if that was asked, expired beyond the takeovers, else claimable."""
     stopping = state.directive == Directive.CANCEL or (
         state.directive == Directive.WIND_DOWN and state.status in _NOTHING_TO_HAND_IN
     )
@@ -271,9 +274,7 @@ def _after_wind_down(state: RunState, event: Event, context: Context) -> Follow:
 
 def _cancel(state: RunState, *, cleanup: str) -> Draft:
     reason = (state.directive_info or {}).get("reason", "")
-    return Draft(
-        Ev.RUN_CANCELLED, S.CANCELLED, {"cleanup": cleanup}, Role.CONTROL_PLANE, {"reason": reason}
-    )
+    return Draft(Ev.RUN_CANCELLED, S.CANCELLED, {"cleanup": cleanup}, Role.CONTROL_PLANE, {"reason": reason})
 
 
 # --- ends -----------------------------------------------------------------------------------------

@@ -49,9 +49,15 @@ def meaning(state: RunState, command: Command, context: Context) -> Meaning:
 
 def _only_target(state: RunState, command: Command) -> str:
     row = cell(command.event, state.run_status)
-    assert row is not None  # check_transition came before
+    if row is None:
+        raise _illegal(state, command)
     (target,) = dict.fromkeys(row.targets_from(state.run_status))
     return target.value
+
+
+def _illegal(state: RunState, command: Command) -> IllegalTransition:
+    allowed = [event.value for event in allowed_events(state.run_status)]
+    return IllegalTransition(status=state.status, event=command.event, allowed_events=allowed)
 
 
 # --- preparing and planning ----------------------------------------------------------------------
@@ -215,7 +221,8 @@ def _tool_completed(state: RunState, command: Command, context: Context) -> Mean
             raise NotAllowedNow(f"Operation {operation_id} has its result already.", step=context.step)
         raise Invalid({"payload.operation_id": ["was never requested"]})
     if artifact_id := command.payload.get("output_artifact_id"):
-        docs.cited(context.artifacts, artifact_id, "output_artifact_id", ArtifactKind.LOG, ArtifactKind.OUTPUT)
+        kinds = (ArtifactKind.LOG, ArtifactKind.OUTPUT)
+        docs.cited(context.artifacts, artifact_id, "output_artifact_id", *kinds)
     return _only_target(state, command), {}
 
 
@@ -240,7 +247,7 @@ def _at_gate(state: RunState, command: Command) -> Json:
     """The open gate, if the decision is about what it shows (lifecycle contract, section 16)."""
     gate, payload = state.gate, command.payload
     if gate is None or payload.get("approval_id") != gate["approval_id"]:
-        raise ApprovalSuperseded()
+        raise ApprovalSuperseded
     if payload.get("version") != gate["version"] or payload.get("subject_sha256") != gate["subject_sha256"]:
         raise ApprovalSuperseded(version=gate["version"], subject_sha256=gate["subject_sha256"])
     return gate
@@ -250,7 +257,8 @@ def _approved(state: RunState, command: Command, context: Context) -> Meaning:
     gate = _at_gate(state, command)
     if gate["gate"] == Gate.PATCH:
         if failing := guards.blocking(state.guards):
-            raise GuardFailed("A guard forbids approving; waive it by name or ask for changes.", guards=failing)
+            message = "A guard forbids approving; waive it by name or ask for changes."
+            raise GuardFailed(message, guards=failing)
         return S.PR_CREATING.value, dict(command.facts)
     return (S.EXECUTING.value if gate["gate"] == Gate.PLAN else gate["opened_from"]), dict(command.facts)
 
@@ -267,7 +275,8 @@ def _rejected(state: RunState, command: Command, context: Context) -> Meaning:
     gate = _at_gate(state, command)
     if gate["gate"] in (Gate.TOOL_CALL, Gate.QUESTION):
         return gate["opened_from"], dict(command.facts)
-    category = FailureCategory.BUDGET_EXCEEDED if gate["gate"] == Gate.BUDGET else FailureCategory.REVIEW_REJECTED
+    over = gate["gate"] == Gate.BUDGET
+    category = FailureCategory.BUDGET_EXCEEDED if over else FailureCategory.REVIEW_REJECTED
     failure = {
         "category": category.value,
         "reason": f"{gate['gate']}_rejected",

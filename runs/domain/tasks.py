@@ -47,6 +47,13 @@ TASK_MOVES: Final = tuple(
 )
 
 
+def task_edges() -> Iterator[tuple[TaskEv, TaskStatus, TaskStatus]]:
+    """Each (event, from, to) that the table allows."""
+    for row in TASK_ROWS:
+        for source in row.sources:
+            yield row.event, source, row.target or source
+
+
 def task_target(event: TaskEv, status: str) -> TaskStatus | None:
     """Where ``event`` leads from ``status``; None where the table has no such cell."""
     if event is TaskEv.TASK_CREATED:
@@ -107,19 +114,15 @@ def evolve_task(state: TaskState, event: Event) -> None:
         case TaskEv.RUN_SCHEDULED:
             state.runs_made, state.latest_run_id = facts["attempt_no"], facts["run_id"]
             state.blocked = None
-        case TaskEv.PERSON_NEEDED:
+        case TaskEv.PERSON_NEEDED | TaskEv.WORK_RESUMED:
             state.blocked = facts.get("blocked")
-        case TaskEv.WORK_RESUMED:
-            state.blocked = None
         case TaskEv.INSTRUCTION_ADDED:
             state.instructions.append(_instruction(len(state.instructions) + 1, payload["text"], event))
         case TaskEv.PRIORITY_CHANGED:
             state.priority = payload.get("priority", state.priority)
             state.labels = payload.get("labels", state.labels)
-        case TaskEv.TASK_ARCHIVED:
-            state.archived_at = event.recorded_at
-        case TaskEv.TASK_RESTORED:
-            state.archived_at = ""
+        case TaskEv.TASK_ARCHIVED | TaskEv.TASK_RESTORED:
+            state.archived_at = event.recorded_at if event.type == TaskEv.TASK_ARCHIVED else ""
     state.status = event.to_status
     if state.status in TASK_FINAL and not state.finished_at:
         state.finished_at = event.recorded_at
@@ -149,7 +152,9 @@ def _instruction(number: int, text: str, event: Event) -> Json:
 TaskDraft = tuple[TaskEv, Json]
 
 
-def moves_of_run(before: str, state: RunState, *, has_next_run: bool, events: list[Event]) -> Iterator[TaskDraft]:
+def moves_of_run(
+    before: str, state: RunState, *, has_next_run: bool, events: list[Event]
+) -> Iterator[TaskDraft]:
     """What a run's transaction does to its task: (event, facts). ``before`` is the run's status before it."""
     waiting = RunStatus.WAITING_FOR_APPROVAL
     passed_gate = any(e.from_status == waiting and e.to_status != waiting for e in events)

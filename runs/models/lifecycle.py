@@ -1,4 +1,4 @@
-"""The run's event methods, guarded by django-fsm on the one table.
+"""The event methods of runs and tasks, guarded by django-fsm on the one table of each.
 
 Each method takes the target that the domain decided and does nothing else: the FSM refuses, in
 memory and under the row's lock, what the table does not have. A second, independent reader of the
@@ -12,23 +12,29 @@ from typing import Any, Final
 from django.db import models
 from django_fsm import GET_STATE, FSMField, TransitionNotAllowed, transition
 
-from runs.domain.table import edges, sources_of
-from runs.domain.vocabulary import Ev, RunStatus
+from runs.domain.table import edges
+from runs.domain.tasks import task_edges
+from runs.domain.vocabulary import Ev, RunStatus, TaskEv, TaskStatus
 
-_EDGES: Final = frozenset((event.value, a.value, b.value) for event, a, b in edges())
+Edges = frozenset[tuple[str, str, str]]
+RUN_EDGES: Final[Edges] = frozenset((event.value, a.value, b.value) for event, a, b in edges())
+TASK_EDGES: Final[Edges] = frozenset((event.value, a.value, b.value) for event, a, b in task_edges())
 
 
-def edge(event: Ev) -> dict[str, Any]:
+def edge(event: Ev | TaskEv, table: Edges) -> dict[str, Any]:
     """Source and target of ``event`` for ``@transition``, read from the table."""
 
-    def chosen(run: RunLifecycle, to: str) -> str:
+    def chosen(row: models.Model, to: str) -> str:
         # Which of the targets is right in this status is the table's word, not only which exist.
-        if (event.value, run.status, to) not in _EDGES:
-            raise TransitionNotAllowed(f"{event} does not lead from {run.status} to {to}.")
+        if (event.value, row.status, to) not in table:  # type: ignore[attr-defined]
+            raise TransitionNotAllowed(f"{event} does not lead from {row.status} to {to}.")  # type: ignore[attr-defined]
         return to
 
-    targets = sorted({b.value for ev, _, b in edges() if ev is event})
-    return {"source": [s.value for s in sources_of(event)], "target": GET_STATE(chosen, states=targets)}
+    cells = sorted((a, b) for name, a, b in table if name == event.value)
+    return {
+        "source": sorted({a for a, _ in cells}),
+        "target": GET_STATE(chosen, states=sorted({b for _, b in cells})),
+    }
 
 
 class RunLifecycle(models.Model):
@@ -45,16 +51,31 @@ class RunLifecycle(models.Model):
         abstract = True
 
 
-def _event_method(event: Ev) -> Any:
-    def method(self: RunLifecycle, to: str) -> None:
+class TaskLifecycle(models.Model):
+    """A task's status, and one method per event."""
+
+    status = FSMField(
+        max_length=30,
+        protected=True,
+        default=TaskStatus.DRAFT.value,
+        choices=[(s.value, s.label) for s in TaskStatus],
+    )
+
+    class Meta:
+        abstract = True
+
+
+def _event_method(event: Ev | TaskEv, table: Edges) -> Any:
+    def method(self: models.Model, to: str) -> None:
         pass
 
     method.__name__ = event.value
     method.__doc__ = f"{event.label}: sets the status to ``to``, one of the targets the table has for it."
-    return transition(field="status", **edge(event))(method)
+    return transition(field="status", **edge(event, table))(method)
 
 
-# One method per event of the table: written out they would be fifty copies of the same two lines.
-for _event in Ev:
-    if sources_of(_event):
-        setattr(RunLifecycle, _event.value, _event_method(_event))
+# One method per event of the table: written out they would be sixty copies of the same two lines.
+for _table, _owner, _events in ((RUN_EDGES, RunLifecycle, Ev), (TASK_EDGES, TaskLifecycle, TaskEv)):
+    for _event in _events:
+        if any(name == _event.value for name, _, _ in _table):
+            setattr(_owner, _event.value, _event_method(_event, _table))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pgtrigger
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django_fsm import FSMField
 
 from agentplatform.ids import new_id
 from runs.domain.tasks import TASK_MOVES
 from runs.domain.vocabulary import TASK_FINAL, CompletionMode, Risk, TaskStatus
 from runs.models.guards import append_only, starts_as
+from runs.models.lifecycle import TaskLifecycle
 
 
 def task_id() -> str:
@@ -18,13 +18,12 @@ def task_id() -> str:
     return new_id("task")
 
 
-class Task(models.Model):
+class Task(TaskLifecycle):
     """A request for work. Its row is a projection of its log; only the service writes it."""
 
     id = models.CharField(primary_key=True, max_length=40, default=task_id, editable=False)
     title = models.CharField(max_length=500)
     repository = models.ForeignKey("runs.Repository", on_delete=models.PROTECT, related_name="tasks")
-    status = FSMField(max_length=30, protected=True, choices=[(s.value, s.label) for s in TaskStatus])
     completion_mode = models.CharField(max_length=40, choices=[(m.value, m.label) for m in CompletionMode])
     risk_level = models.CharField(max_length=10, choices=[(r.value, r.label) for r in Risk])
     priority = models.SmallIntegerField(default=5)

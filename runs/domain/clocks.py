@@ -1,0 +1,66 @@
+"""When the sweep would next act on a run, and why (lifecycle contract, section 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from runs.domain.contract import timeout_seconds
+from runs.domain.facts import moment
+from runs.domain.state import RunState
+from runs.domain.vocabulary import CLAIMABLE, Directive, RunStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A clock that runs: its scope, when it runs out, since when it runs, how long (seconds)."""
+
+    scope: str
+    at: datetime
+    since: datetime
+    limit_seconds: int
+    operation_id: str = ""
+
+
+def deadlines(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, Any]) -> list[Deadline]:
+    """Every clock of this run but its lease's, the earliest first."""
+    if state.is_terminal or state.status == RunStatus.CREATED:
+        return []
+    found = [*_waiting(state, contract, policy), *_working(state, contract, policy)]
+    return sorted(found, key=lambda deadline: deadline.at)
+
+
+def _deadline(scope: str, since: datetime, seconds: int, operation_id: str = "") -> Deadline:
+    return Deadline(scope, since + timedelta(seconds=seconds), since, seconds, operation_id)
+
+
+def _waiting(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, Any]) -> Iterator[Deadline]:
+    if state.status == RunStatus.WAITING_FOR_APPROVAL and state.gate and state.gate["due_at"]:
+        due, since = moment(state.gate["due_at"]), moment(state.gate["opened_at"])
+        yield Deadline("approval", due, since, int((due - since).total_seconds()))
+    paused = state.directive == Directive.PAUSE
+    if state.holder is None and state.run_status in CLAIMABLE and not paused:
+        since = moment(max(state.updated_at, state.not_before))
+        yield _deadline("queue", since, timeout_seconds("queue", contract, policy))
+
+
+def _working(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, Any]) -> Iterator[Deadline]:
+    if state.holder is None:
+        return
+    if state.directive != Directive.CONTINUE and state.directive_info:
+        scope = "pause" if state.directive == Directive.PAUSE else "cancel"
+        if state.directive != Directive.WIND_DOWN:
+            since = moment(state.directive_info["at"])
+            yield _deadline(scope, since, timeout_seconds(scope, contract, policy))
+    limit = int(state.budget.get("max_duration_seconds", 0))
+    if limit and state.active_since:
+        since = moment(state.active_since)
+        yield Deadline("run", since + timedelta(seconds=limit - state.used["active_seconds"]), since, limit)
+    for call in state.pending.values():
+        seconds = timeout_seconds("step", contract, policy)
+        yield _deadline("step", moment(call["requested_at"]), seconds, call["operation_id"])
+    if state.attempt:
+        seconds = timeout_seconds("attempt", contract, policy)
+        yield _deadline("attempt", moment(state.attempt["started_at"]), seconds)

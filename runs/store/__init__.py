@@ -1,0 +1,67 @@
+"""Rows, events and the outbox: every lock and every write of a run or task.
+
+Lock order everywhere: repository, run, task, approval (lifecycle contract, 4.3 rule 2). Only the
+modules named in the import rules may call this; decisions are made in ``runs.domain``.
+"""
+
+from runs.store.chain import hash_of, is_token_of, lease_token, mac
+from runs.store.locks import lock_claimable, lock_repository, lock_run, lock_task
+from runs.store.outbox import CONSUMERS, publish, record_refusal
+from runs.store.reads import (
+    Surroundings,
+    active_lease,
+    add_policy_version,
+    artifacts_of,
+    effective_policy,
+    event_of,
+    events_of,
+    find_keys,
+    following,
+    history_of,
+    step_of,
+    surroundings,
+)
+from runs.store.tasks import append_task, task_columns, task_event_of
+from runs.store.writes import (
+    attempt_columns,
+    extend_lease,
+    insert_run,
+    row_columns,
+    step_columns,
+    write,
+)
+
+__all__ = [
+    "CONSUMERS",
+    "Surroundings",
+    "active_lease",
+    "add_policy_version",
+    "append_task",
+    "artifacts_of",
+    "attempt_columns",
+    "effective_policy",
+    "event_of",
+    "events_of",
+    "extend_lease",
+    "find_keys",
+    "following",
+    "hash_of",
+    "history_of",
+    "insert_run",
+    "is_token_of",
+    "lease_token",
+    "lock_claimable",
+    "lock_repository",
+    "lock_run",
+    "lock_task",
+    "mac",
+    "publish",
+    "record_refusal",
+    "row_columns",
+    "step_columns",
+    "step_of",
+    "surroundings",
+    "task_columns",
+    "task_event_of",
+    "write",
+]

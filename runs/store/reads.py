@@ -1,0 +1,141 @@
+"""What decisions need beside the run itself; read under its lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.db.models import Max, Sum
+
+from runs.domain.facts import Actor, Artifact, Event, Json, stamp
+from runs.domain.policy import Effective, Level, effective
+from runs.domain.retry import History
+from runs.domain.state import RunState
+from runs.models import Artifact as ArtifactRow
+from runs.models import Lease, Policy, PolicyVersion, Run, RunEvent, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Contract and policy of a run."""
+
+    contract: Json
+    policy: Effective
+
+
+def surroundings(run: Run) -> Surroundings:
+    """Contract of the run's task and the policy in force now."""
+    return Surroundings(run.task.contract, effective_policy(run.repository_id))
+
+
+_CHAIN = """
+WITH RECURSIVE chain AS (
+    SELECT p.id, p.name, p.inherits_id, 0 AS depth FROM policies p
+    JOIN repositories r ON r.policy_id = p.id WHERE r.id = %s
+    UNION ALL
+    SELECT p.id, p.name, p.inherits_id, c.depth + 1 FROM policies p
+    JOIN chain c ON p.id = c.inherits_id WHERE c.depth < 20
+)
+SELECT c.id, c.name, c.depth, coalesce(v.number, 0) AS number, v.values AS given FROM chain c
+LEFT JOIN LATERAL (
+    SELECT number, values FROM policy_versions WHERE policy_id = c.id ORDER BY number DESC LIMIT 1
+) v ON true
+ORDER BY c.depth DESC
+"""
+
+
+def effective_policy(repository_id: str) -> Effective:
+    """The repository's policy chain, combined; one query."""
+    rows = Policy.objects.raw(_CHAIN, [repository_id])
+    levels = [Level(row.name, row.number, row.given or {}) for row in rows]  # type: ignore[attr-defined]
+    return effective(levels)
+
+
+def add_policy_version(policy: Policy, values: Json, *, by: str) -> PolicyVersion:
+    """The policy's next version."""
+    newest = policy.versions.aggregate(newest=Max("number"))["newest"] or 0
+    return PolicyVersion.objects.create(policy=policy, number=newest + 1, values=values, changed_by=by)
+
+
+def artifacts_of(run_id: str, ids: Iterable[str]) -> dict[str, Artifact]:
+    """Those artifacts of this run, by id; another run's are not found."""
+    wanted = {i for i in ids if i}
+    if not wanted:
+        return {}
+    rows = ArtifactRow.objects.filter(run_id=run_id, pk__in=wanted)
+    return {r.pk: Artifact(r.pk, r.kind, r.sha256, r.size, r.facts, r.document) for r in rows}
+
+
+def step_of(run_id: str, operation_id: str) -> Json | None:
+    """The stored step of an operation, brief, or None."""
+    names = ("operation_id", "state", "tool", "label", "exit_code", "summary", "output_artifact_id")
+    return Step.objects.filter(run_id=run_id, operation_id=operation_id).values(*names).first()
+
+
+def history_of(run: Run, state: RunState, contract: Json) -> History:
+    """What the retry decision looks at beside the failure."""
+    totals = Run.objects.filter(task_id=run.task_id).aggregate(cost=Sum("cost_usd"), runs=Max("attempt_no"))
+    before = Run.objects.filter(task_id=run.task_id, attempt_no__lt=run.attempt_no).order_by("-attempt_no")
+    previous = before.first()
+    failure = (previous.state.get("failure") if previous else None) or {}
+    this_cost = Decimal(state.used["cost_usd"]) - run.cost_usd
+    rules = [r.state.get("retry", {}) or {} for r in before[:20]]
+    return History(
+        runs_made=totals["runs"] or run.attempt_no,
+        max_runs=int(contract["budget"].get("max_runs", state.budget.get("max_runs", 3))),
+        cost_usd=(totals["cost"] or Decimal(0)) + this_cost,
+        max_cost_usd=Decimal(str(contract["budget"].get("max_cost_usd", state.budget["max_cost_usd"]))),
+        previous=(failure["category"], failure["reason"]) if failure else None,
+        instruction_changed=bool(previous) and previous.state.get("instruction_no") != state.instruction_no,
+        runs_of_rule=sum(1 for r in rules if r.get("rule") == "smaller_context"),
+    )
+
+
+def active_lease(run_id: str) -> Lease | None:
+    """The lease in force, or None. Read it after the run's lock: a takeover may have happened meanwhile."""
+    return Lease.objects.filter(run_id=run_id, ended_at__isnull=True).first()
+
+
+def find_keys(run_id: str, keys: Iterable[str]) -> dict[str, Event]:
+    """Events already stored under these idempotency keys."""
+    rows = RunEvent.objects.filter(run_id=run_id, idempotency_key__in=list(keys))
+    return {row.idempotency_key or "": event_of(row) for row in rows}
+
+
+def following(run_id: str, sequence: int) -> list[Event]:
+    """Events that followed up the one with ``sequence``."""
+    return [
+        event_of(row) for row in RunEvent.objects.filter(run_id=run_id, parent=sequence).order_by("sequence")
+    ]
+
+
+def events_of(run_id: str, *, after: int = 0) -> Iterable[Event]:
+    """The log of a run, in sequence."""
+    rows = RunEvent.objects.filter(run_id=run_id, sequence__gt=after).order_by("sequence")
+    return (event_of(row) for row in rows.iterator(chunk_size=1000))
+
+
+def event_of(row: RunEvent) -> Event:
+    """A stored event as the domain sees it."""
+    return Event(
+        run_id=row.run_id,
+        sequence=row.sequence,
+        type=row.event_type,
+        from_status=row.from_status,
+        to_status=row.to_status,
+        attempt=row.attempt,
+        actor=Actor(row.actor_type, row.actor_id, row.actor_name),
+        fence=row.fence,
+        payload=row.payload,
+        facts=row.facts,
+        recorded_at=stamp(row.recorded_at),
+        occurred_at=stamp(row.occurred_at),
+        schema_version=row.schema_version,
+        id=row.pk,
+        key=row.idempotency_key or "",
+        fingerprint=row.request_fingerprint,
+        parent=row.parent,
+        previous_hash=row.previous_hash,
+        hash=row.hash,
+    )

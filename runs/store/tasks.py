@@ -1,0 +1,155 @@
+"""Task rows and their log, by the same rules as a run's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from agentplatform.ids import new_id
+from runs.domain.errors import NotAllowedNow
+from runs.domain.facts import Actor, Event, Json, moment, stamp
+from runs.domain.tasks import TaskState, evolve_task, task_target
+from runs.domain.vocabulary import TaskEv, TaskStatus
+from runs.models import Instruction, Task, TaskEvent
+from runs.store import chain
+from runs.store.outbox import publish
+
+_ANNOUNCED = {
+    TaskEv.TASK_SUBMITTED: "TaskSubmitted",
+    TaskEv.TASK_REJECTED: "TaskRejected",
+    TaskEv.RUN_SCHEDULED: "TaskRunning",
+    TaskEv.PERSON_NEEDED: "TaskWaiting",
+    TaskEv.TASK_COMPLETED: "TaskCompleted",
+    TaskEv.TASK_FAILED: "TaskFailed",
+    TaskEv.TASK_CANCELLED: "TaskCancelled",
+}
+
+
+def append_task(
+    task: Task,
+    event: TaskEv,
+    *,
+    actor: Actor,
+    now: datetime,
+    payload: Json | None = None,
+    facts: Json | None = None,
+) -> Event:
+    """One move of a locked (or new) task. Raises ``NotAllowedNow`` where the table has no such cell."""
+    state = TaskState.from_json(task.state)
+    target = task_target(event, state.status or TaskStatus.DRAFT)
+    if target is None:
+        raise NotAllowedNow(f"A task that is {task.status} does not take {event}.", status=task.status)
+    fact = Event(
+        run_id=task.pk,
+        sequence=state.sequence + 1,
+        type=event.value,
+        from_status=state.status,
+        to_status=target.value,
+        attempt=0,
+        actor=Actor(str(actor.type), actor.id, actor.name),
+        fence=0,
+        payload=payload or {},
+        facts=facts or {},
+        recorded_at=stamp(now),
+        occurred_at=stamp(now),
+        id=new_id("evt"),
+        previous_hash=task.chain_hash,
+    )
+    fact = replace(fact, hash=chain.hash_of(fact))
+    evolve_task(state, fact)
+    _project(task, state, fact)
+    _instructions(task, state)
+    TaskEvent.objects.create(**_columns(fact))
+    if name := _ANNOUNCED.get(event):
+        publish([(fact, name, {"task_id": task.pk})])
+    return fact
+
+
+def _columns(event: Event) -> Json:
+    return {
+        "id": event.id,
+        "task_id": event.run_id,
+        "sequence": event.sequence,
+        "event_type": event.type,
+        "from_status": event.from_status,
+        "to_status": event.to_status,
+        "actor_type": event.actor.type,
+        "actor_id": event.actor.id,
+        "actor_name": event.actor.name,
+        "payload": event.payload,
+        "facts": event.facts,
+        "schema_version": event.schema_version,
+        "recorded_at": moment(event.recorded_at),
+        "previous_hash": event.previous_hash,
+        "hash": event.hash,
+    }
+
+
+def task_event_of(row: TaskEvent) -> Event:
+    """A stored move as the domain sees it."""
+    at = stamp(row.recorded_at)
+    return Event(
+        run_id=row.task_id,
+        sequence=row.sequence,
+        type=row.event_type,
+        from_status=row.from_status,
+        to_status=row.to_status,
+        attempt=0,
+        actor=Actor(row.actor_type, row.actor_id, row.actor_name),
+        fence=0,
+        payload=row.payload,
+        facts=row.facts,
+        recorded_at=at,
+        occurred_at=at,
+        schema_version=row.schema_version,
+        id=row.pk,
+        previous_hash=row.previous_hash,
+        hash=row.hash,
+    )
+
+
+def task_columns(state: TaskState) -> Json:
+    """The row's columns as the task's state says."""
+    contract = state.contract
+    return {
+        "title": contract["title"],
+        "completion_mode": contract["completion_mode"],
+        "risk_level": contract["risk_level"],
+        "needs": contract["needs"],
+        "contract": contract,
+        "state": state.to_json(),
+        "priority": state.priority,
+        "labels": state.labels,
+        "rejection_reasons": state.rejection_reasons,
+        "runs_made": state.runs_made,
+        "latest_run_id": state.latest_run_id,
+        "version": state.sequence,
+        "created_at": moment(state.created_at),
+        "updated_at": moment(state.updated_at),
+        "finished_at": moment(state.finished_at) if state.finished_at else None,
+        "archived_at": moment(state.archived_at) if state.archived_at else None,
+    }
+
+
+def _project(task: Task, state: TaskState, event: Event) -> None:
+    for name, value in task_columns(state).items():
+        setattr(task, name, value)
+    if event.from_status:
+        getattr(task, event.type)(to=event.to_status)
+    task.chain_hash = event.hash
+    task.chain_mac = chain.mac(task.pk, event.sequence, event.hash)
+    task.save(force_insert=event.sequence == 1, force_update=event.sequence > 1)
+
+
+def _instructions(task: Task, state: TaskState) -> None:
+    """The table of instructions, for queries; the edited draft's first one is replaced."""
+    for entry in state.instructions[-1:]:
+        Instruction.objects.update_or_create(
+            task=task,
+            number=entry["number"],
+            defaults={
+                "text": entry["text"],
+                "author_id": entry["by"] if entry["by"].startswith("per_") else None,
+                "created_at": moment(entry["at"]),
+            },
+        )

@@ -1,0 +1,216 @@
+"""Events to the log, and rows in line with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+from runs.domain import clocks
+from runs.domain.facts import Event, Json, moment
+from runs.domain.state import Changes, RunState
+from runs.domain.table import sources_of
+from runs.domain.vocabulary import CLAIMABLE, Directive, Ev, RunStatus
+from runs.models import Attempt, Lease, PullRequest, Run, RunEvent, Step, Task
+from runs.store import chain
+from runs.store.outbox import publish_run
+from runs.store.reads import Surroundings
+
+SECONDS_PER_PRIORITY: Final = 600  #: one level of priority is worth ten minutes in line: nothing starves
+
+
+def insert_run(*, run_id: str, task: Task, attempt_no: int, now: datetime) -> Run:
+    """A new row in CREATED; its events follow at once."""
+    run = Run(
+        id=run_id,
+        task=task,
+        repository_id=task.repository_id,
+        attempt_no=attempt_no,
+        needs=task.needs,
+        status_since=now,
+        created_at=now,
+        updated_at=now,
+    )
+    run.save(force_insert=True)
+    return run
+
+
+def write(
+    run: Run, events: Sequence[Event], state: RunState, changes: Changes, around: Surroundings
+) -> list[Event]:
+    """Append ``events`` to the log and bring row, attempts, steps, lease and outbox in line."""
+    before = RunState.from_json(run.state)
+    sealed = _append(run, events)
+    for event in sealed:
+        if sources_of(Ev(event.type)):
+            getattr(run, event.type)(to=event.to_status)
+    _project(run, state, around)
+    run.save(force_update=True)
+    _write_attempts(run.pk, changes)
+    _write_steps(run.pk, changes)
+    _write_lease(run, sealed, before, state, around)
+    _write_pull_request(run, sealed)
+    publish_run(sealed)
+    return sealed
+
+
+def _append(run: Run, events: Sequence[Event]) -> list[Event]:
+    sealed: list[Event] = []
+    link = run.chain_hash
+    for event in events:
+        chained = replace(event, previous_hash=link)
+        link = chain.hash_of(chained)
+        sealed.append(replace(chained, hash=link))
+    RunEvent.objects.bulk_create([_event_row(event) for event in sealed])
+    run.chain_hash = link
+    run.chain_mac = chain.mac(run.pk, sealed[-1].sequence, link)
+    return sealed
+
+
+def _event_row(event: Event) -> RunEvent:
+    return RunEvent(
+        id=event.id,
+        run_id=event.run_id,
+        sequence=event.sequence,
+        event_type=event.type,
+        from_status=event.from_status,
+        to_status=event.to_status,
+        attempt=event.attempt,
+        actor_type=event.actor.type,
+        actor_id=event.actor.id,
+        actor_name=event.actor.name,
+        fence=event.fence,
+        idempotency_key=event.key or None,
+        request_fingerprint=event.fingerprint,
+        parent=event.parent,
+        payload=event.payload,
+        facts=event.facts,
+        schema_version=event.schema_version,
+        occurred_at=moment(event.occurred_at),
+        recorded_at=moment(event.recorded_at),
+        previous_hash=event.previous_hash,
+        hash=event.hash,
+    )
+
+
+def row_columns(state: RunState, around: Surroundings) -> Json:
+    """The run row's columns as its state and the clocks say; rebuild compares with the same function."""
+    deadlines = clocks.deadlines(state, around.contract, around.policy.values)
+    claimable = state.holder is None and state.run_status in CLAIMABLE and state.directive != Directive.PAUSE
+    queued = int(moment(state.queued_at or state.created_at).timestamp())
+    return {
+        "attempt_no": state.attempt_no,
+        "status_reason": _reason(state),
+        "worker_id": state.worker_id,
+        "state": state.to_json(),
+        "directive": state.directive,
+        "fence": state.fence,
+        "claim_role": CLAIMABLE[state.run_status].value if claimable else "",
+        "begun": state.status not in (RunStatus.CREATED, RunStatus.QUEUED),
+        "queue_key": queued - state.priority * SECONDS_PER_PRIORITY,
+        "not_before": moment(state.not_before) if state.not_before else None,
+        "failure_category": (state.failure or {}).get("category", ""),
+        "gate": (state.gate or {}).get("gate", ""),
+        "cost_usd": Decimal(state.used["cost_usd"]),
+        "started_at": moment(state.started_at) if state.started_at else None,
+        "completed_at": moment(state.completed_at) if state.completed_at else None,
+        "expires_at": deadlines[0].at if deadlines else None,
+        "status_since": moment(state.status_since),
+        "version": state.sequence,
+        "created_at": moment(state.created_at),
+        "updated_at": moment(state.updated_at),
+    }
+
+
+def _reason(state: RunState) -> str:
+    if state.failure:
+        return str(state.failure["summary"])
+    if state.expiration:
+        return str(state.expiration["reason"])
+    return state.cancel_reason
+
+
+def _project(run: Run, state: RunState, around: Surroundings) -> None:
+    for name, value in row_columns(state, around).items():
+        setattr(run, name, value)
+
+
+def attempt_columns(values: Json) -> Json:
+    """Stamps as moments, for the row."""
+    return {
+        name: moment(value) if name in ("started_at", "finished_at") and value else value
+        for name, value in values.items()
+    }
+
+
+def _write_attempts(run_id: str, changes: Changes) -> None:
+    for number, values in changes.attempts.items():
+        columns = attempt_columns(values)
+        if not Attempt.objects.filter(run_id=run_id, number=number).update(**columns):
+            Attempt.objects.create(run_id=run_id, number=number, **columns)
+
+
+def step_columns(values: Json) -> Json:
+    """Stamps as moments and money as decimal, for the row."""
+    columns = attempt_columns(values)
+    if columns.get("cost_usd") is not None:
+        columns["cost_usd"] = Decimal(columns["cost_usd"])
+    return columns
+
+
+def _write_steps(run_id: str, changes: Changes) -> None:
+    new = []
+    for operation_id, values in changes.steps.items():
+        columns = step_columns(values)
+        if Step.objects.filter(run_id=run_id, operation_id=operation_id).update(**columns):
+            continue
+        if "kind" in columns:
+            new.append(Step(run_id=run_id, operation_id=operation_id, **columns))
+    Step.objects.bulk_create(new)
+
+
+def _write_lease(
+    run: Run, events: Sequence[Event], before: RunState, state: RunState, around: Surroundings
+) -> None:
+    if before.holder and (state.holder or {}).get("lease_id") != before.holder["lease_id"]:
+        ended = next(
+            (e for e in events if e.type in ("lease_lost", "lease_released", "run_interrupted")), events[0]
+        )
+        Lease.objects.filter(pk=before.holder["lease_id"], ended_at__isnull=True).update(
+            ended_at=moment(ended.recorded_at), end_reason=ended.type
+        )
+    for event in events:
+        if event.type == Ev.LEASE_ACQUIRED:
+            now = moment(event.recorded_at)
+            Lease.objects.create(
+                id=event.facts["lease_id"],
+                run=run,
+                repository_id=run.repository_id,
+                worker_id=event.actor.id,
+                fence=event.fence,
+                claim_key=event.facts.get("claim_key", ""),
+                acquired_at=now,
+                heartbeat_at=now,
+                expires_at=now + timedelta(seconds=around.policy.values["lease_seconds"]),
+            )
+
+
+def extend_lease(lease: Lease, *, now: datetime, seconds: int) -> datetime:
+    """Renew an active lease; it never gets shorter."""
+    lease.heartbeat_at = now
+    lease.expires_at = max(lease.expires_at, now + timedelta(seconds=seconds))
+    lease.save(update_fields=["heartbeat_at", "expires_at"])
+    return lease.expires_at
+
+
+def _write_pull_request(run: Run, events: Sequence[Event]) -> None:
+    for event in events:
+        if event.type == Ev.PR_CREATED:
+            names = ("provider", "url", "branch", "commit_sha", "tree_sha", "body", "number")
+            at = moment(event.recorded_at)
+            values = {name: event.payload.get(name) for name in names}
+            PullRequest.objects.create(
+                run=run, repository_id=run.repository_id, created_at=at, updated_at=at, **values
+            )
