@@ -21,12 +21,17 @@ def keep_logging(**_: Any) -> None:
     """Settings configured logging already; a receiver here keeps Celery from replacing it."""
 
 
+def broker_folders() -> list[Path]:
+    """The folders of the filesystem broker; none with another broker."""
+    from django.conf import settings
+
+    options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
+    return [Path(str(options[name])) for name in ("data_folder_in", "control_folder") if name in options]
+
+
 @app.on_configure.connect
 @before_task_publish.connect
 def make_broker_folders(**_: Any) -> None:
     """The filesystem broker makes none of its folders itself, and somebody may remove them."""
-    from django.conf import settings
-
-    for name in ("data_folder_in", "control_folder"):
-        if folder := settings.CELERY_BROKER_TRANSPORT_OPTIONS.get(name):
-            Path(folder).mkdir(parents=True, exist_ok=True)
+    for folder in broker_folders():
+        folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ def database_now() -> datetime:
     """The database's present moment (not the start of its transaction), in UTC."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
-        (now,) = cursor.fetchone()
+        now: datetime = cursor.fetchone()[0]
     return now.astimezone(UTC)
 
 

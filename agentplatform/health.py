@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import prometheus_client
 import structlog
-from django.conf import settings
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
@@ -18,7 +16,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError as BrokerError
 
-from agentplatform.celery import app, make_broker_folders
+from agentplatform.celery import app, broker_folders, make_broker_folders
 
 log = structlog.get_logger(__name__)
 
@@ -85,9 +83,10 @@ def _known_migrations() -> frozenset[tuple[str, str]]:
 
 
 def _broker() -> None:
-    make_broker_folders()
-    if folder := settings.CELERY_BROKER_TRANSPORT_OPTIONS.get("data_folder_in"):
-        if not (Path(folder).is_dir() and os.access(folder, os.W_OK)):
+    folders = broker_folders()
+    if folders:
+        make_broker_folders()
+        if not all(os.access(folder, os.W_OK) for folder in folders):
             raise _NotReadyError("its folder cannot be written")
         return
     with app.connection_for_write(connect_timeout=2) as broker:

@@ -266,7 +266,7 @@ SPECTACULAR_SETTINGS = {
 # --- Background work --------------------------------------------------------
 
 CELERY_BROKER_URL = env.text("CELERY_BROKER_URL")
-CELERY_BROKER_TRANSPORT_OPTIONS = (
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     {
         "data_folder_in": str(BROKER_DIR / "messages"),
         "data_folder_out": str(BROKER_DIR / "messages"),

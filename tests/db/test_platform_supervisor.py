@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -83,6 +84,10 @@ def eventually(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def has_more_starts(running: Running, count: int) -> bool:
+    return len(running.starts("high")) > count
+
+
 def gone(pid: int) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
@@ -114,10 +119,10 @@ def test_a_child_that_dies_is_started_again(start):
 
 def test_a_child_that_keeps_dying_is_started_later_each_time(start):
     running = start()
-    for count in (1, 2, 3):
-        eventually(lambda count=count: len(running.starts("high")) == count)
-        os.kill(running.starts("high")[-1], signal.SIGKILL)
-    eventually(lambda: len(running.starts("high")) == 4)
+    for _ in range(3):
+        killed = running.starts("high")
+        os.kill(killed[-1], signal.SIGKILL)
+        eventually(partial(has_more_starts, running, len(killed)))
     running.process.send_signal(signal.SIGTERM)
     said, _ = running.process.communicate(timeout=_PATIENCE)
     assert [line.rpartition("again in ")[2] for line in said.splitlines()] == ["0.2 s", "0.4 s", "0.8 s"]

@@ -8,7 +8,8 @@ import fcntl
 import http.client
 import os
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from agentplatform.postgres import PostgresError
 from agentplatform.supervisor import Supervisor
 
 _READY_POLL_SECONDS = 0.05
+_PATIENCE_SECONDS = 20.0
 
 
 class Command(BaseCommand):
@@ -64,7 +66,7 @@ class Command(BaseCommand):
         token_file = _token_file() if workers else None
         accounts = _load_demo() if demo and is_new else _demo_accounts()
         connections.close_all()
-        if not _wait_until_ready(supervisor, port):
+        if not _wait_until_ready(supervisor, port, self._say):
             return
         if token_file:
             for number in range(1, workers + 1):
@@ -150,23 +152,30 @@ def _write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _wait_until_ready(supervisor: Supervisor, port: int) -> bool:
-    """False when a signal came first."""
+def _wait_until_ready(supervisor: Supervisor, port: int, say: Callable[[str], None]) -> bool:
+    """False when a signal came first; says what is missing when it takes long."""
+    patience_ends = time.monotonic() + _PATIENCE_SECONDS
     while not supervisor.stopping:
-        if _is_ready(port):
+        missing = _missing(port)
+        if not missing:
             return True
+        if time.monotonic() > patience_ends:
+            say(f"Not ready yet: {missing}")
+            patience_ends += _PATIENCE_SECONDS
         supervisor.wait(_READY_POLL_SECONDS)
         supervisor.revive()
     return False
 
 
-def _is_ready(port: int) -> bool:
+def _missing(port: int) -> str:
+    """What `/readyz` finds missing; nothing when it is ready."""
     host = settings.ALLOWED_HOSTS[0].lstrip(".*") or "127.0.0.1"
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/readyz", headers={"Host": host})
-        return connection.getresponse().status == http.HTTPStatus.OK
-    except OSError:
-        return False
+        answer = connection.getresponse()
+        return "" if answer.status == http.HTTPStatus.OK else f"{answer.status} {answer.read(500).decode()}"
+    except OSError as error:
+        return str(error)
     finally:
         connection.close()
