@@ -86,7 +86,7 @@ def read_verification(artifact: Artifact, field: str, *, patch_sha256: str) -> J
     digest = document.get("patch_sha256")
     if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
         wrong["patch_sha256"] = ["must be 64 hex digits"]
-    commands = document.get("commands")
+    commands: Any = document.get("commands")
     if not isinstance(commands, list) or not all(_is_command(item) for item in commands):
         wrong["commands"] = ["must be a list of {name, command, exit_code, duration_ms}"]
     if document.get("feedback") is not None and not isinstance(document["feedback"], str | dict):
@@ -125,10 +125,10 @@ def read_judgement(artifact: Artifact, field: str, *, subject_sha256: str) -> Js
     wrong: dict[str, list[str]] = {}
     if document.get("verdict") not in ("pass", "fix"):
         wrong["verdict"] = ["must be pass or fix"]
-    confidence = document.get("confidence")
+    confidence: Any = document.get("confidence")
     if not _is_number(confidence) or not 0 <= confidence <= 1:
         wrong["confidence"] = ["must be a number from 0 to 1"]
-    reasons = document.get("reasons")
+    reasons: Any = document.get("reasons")
     if not isinstance(reasons, list) or not all(isinstance(reason, str) for reason in reasons):
         wrong["reasons"] = ["must be a list of texts"]
     met = document.get("instructions_met")
@@ -161,7 +161,9 @@ def _about_another(guard: str, digest: Any, wanted: str) -> GuardFailed:
 
 def claims_otherwise(guard: str, value: str, evidence: str) -> GuardFailed:
     """A report that does not say what its event claims."""
-    return GuardFailed("The report does not say what the event claims.", guards=[_guard(guard, value, evidence)])
+    return GuardFailed(
+        "The report does not say what the event claims.", guards=[_guard(guard, value, evidence)]
+    )
 
 
 def _guard(name: str, value: str, evidence: str) -> Json:

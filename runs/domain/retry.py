@@ -124,7 +124,8 @@ def _stopped(rule: Rule, failure: Json, history: History) -> str:
 
 def backoff_seconds(tries: int, policy: Mapping[str, Any], dice: float) -> float:
     """``min(base · 2^tries, max)`` with full jitter, in seconds."""
-    ceiling = min(policy["retry_base_seconds"] * 2 ** min(max(tries, 0), 30), policy["retry_max_seconds"])
+    base, longest = float(policy["retry_base_seconds"]), float(policy["retry_max_seconds"])
+    ceiling = min(base * 2 ** min(max(tries, 0), 30), longest)
     return round(ceiling * dice, 3)
 
 

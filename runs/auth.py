@@ -1,0 +1,193 @@
+"""Who calls, and what they may do: the one place that decides permissions
+(lifecycle contract, section 16; REST contract, "Who calls")."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from runs.domain.commands import Caller
+from runs.domain.errors import NotFound, PermissionDenied
+from runs.domain.vocabulary import PersonRole, Role
+from runs.models import ApiToken, Person, RoleGrant, Run, Task, WorkerAccount
+
+P = PersonRole
+
+
+class Action(StrEnum):
+    """Everything that a permission can be about."""
+
+    READ = "read"
+    TASK_CREATE = "task_create"
+    TASK_CHANGE_OWN = "task_change_own"
+    TASK_OPERATE = "task_operate"
+    RUN_CANCEL = "run_cancel"
+    RUN_OPERATE = "run_operate"
+    NOTE = "note"
+    APPROVE = "approve"
+    ANSWER = "answer"
+    WAIVE = "waive"
+    HOLD = "hold"
+    LEASE = "lease"
+    PULL_REQUEST_REPORT = "pull_request_report"
+
+
+#: Which of a person's roles allow an action. Admin is in all of them; see ``_roles_for``.
+_PEOPLE: Final[dict[Action, frozenset[PersonRole]]] = {
+    Action.READ: frozenset(PersonRole),
+    Action.TASK_CREATE: frozenset({P.SUBMITTER, P.OPERATOR}),
+    Action.TASK_CHANGE_OWN: frozenset({P.SUBMITTER, P.OPERATOR}),
+    Action.TASK_OPERATE: frozenset({P.OPERATOR}),
+    Action.RUN_CANCEL: frozenset({P.OPERATOR}),
+    Action.RUN_OPERATE: frozenset({P.OPERATOR}),
+    Action.NOTE: frozenset({P.SUBMITTER, P.REVIEWER, P.OPERATOR}),
+    Action.APPROVE: frozenset({P.REVIEWER}),
+    Action.ANSWER: frozenset({P.SUBMITTER, P.REVIEWER, P.OPERATOR}),
+    Action.WAIVE: frozenset({P.OPERATOR}),
+    Action.HOLD: frozenset({P.OPERATOR}),
+}
+#: Actions of people on what they asked for themselves: allowed by the second action's roles, too.
+_ON_OWN: Final = {Action.TASK_OPERATE: Action.TASK_CHANGE_OWN, Action.RUN_CANCEL: Action.TASK_CHANGE_OWN}
+_MACHINES: Final = frozenset({Action.READ, Action.LEASE, Action.PULL_REQUEST_REPORT})
+
+
+def _roles_for(action: Action) -> frozenset[PersonRole]:
+    return _PEOPLE.get(action, frozenset()) | {P.ADMIN}
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """An authenticated caller: a person or a worker account, with what it was granted."""
+
+    id: str
+    name: str
+    person: Person | None = None
+    worker: WorkerAccount | None = None
+    grants: frozenset[tuple[str, str]] = frozenset()  #: (role, repository id or "" for all)
+    repositories: frozenset[str] = field(default_factory=frozenset)  #: a worker's limit; empty: all
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether it is a worker account."""
+        return self.worker is not None
+
+    @property
+    def caller(self) -> Caller:
+        """How the domain sees it."""
+        if self.worker is not None:
+            return Caller(self.id, self.name, frozenset(Role(r) for r in self.worker.roles), is_machine=True)
+        return Caller(self.id, self.name, frozenset({Role.HUMAN}))
+
+    def roles_in(self, repository_id: str) -> frozenset[PersonRole]:
+        """A person's roles in one repository."""
+        return frozenset(PersonRole(r) for r, where in self.grants if where in ("", repository_id))
+
+
+def of_person(person: Person) -> Principal:
+    """The principal of somebody signed in; a superuser is an admin everywhere."""
+    rows = RoleGrant.objects.filter(person=person).values_list("role", "repository_id")
+    grants = {(role, where or "") for role, where in rows}
+    if person.is_superuser:
+        grants.add((P.ADMIN.value, ""))
+    return Principal(person.pk, person.get_username(), person=person, grants=frozenset(grants))
+
+
+def of_worker(worker: WorkerAccount) -> Principal:
+    """The principal of a worker account."""
+    ids = frozenset(worker.repositories.values_list("pk", flat=True))
+    return Principal(worker.pk, worker.name, worker=worker, repositories=ids)
+
+
+# --- tokens ---------------------------------------------------------------------------------------
+
+
+def new_token(*, worker: WorkerAccount | None = None, person: Person | None = None, name: str = "",
+              expires_at: datetime | None = None) -> tuple[ApiToken, str]:  # fmt: skip
+    """A token and its secret of 256 bits, which is shown now and never again."""
+    token = ApiToken(worker=worker, person=person, name=name, expires_at=expires_at)
+    secret = f"{token.pk}.{secrets.token_urlsafe(32)}"
+    token.secret_sha256 = hashlib.sha256(secret.encode()).hexdigest()
+    token.save()
+    return token, secret
+
+
+def find_token(secret: str, *, now: datetime) -> ApiToken | None:
+    """The token of this secret if it is in force; disabled accounts and leavers have none."""
+    digest = hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+    token = ApiToken.objects.select_related("worker", "person").filter(secret_sha256=digest).first()
+    if token is None or token.revoked_at or (token.expires_at and token.expires_at <= now):
+        return None
+    if token.worker and token.worker.disabled_at:
+        return None
+    return None if token.person and not token.person.is_active else token
+
+
+def of_token(token: ApiToken) -> Principal:
+    """Who a token speaks for."""
+    if token.worker is not None:
+        return of_worker(token.worker)
+    if token.person is None:
+        raise NotFound
+    return of_person(token.person)
+
+
+# --- decisions ------------------------------------------------------------------------------------
+
+
+def may(principal: Principal, action: Action, repository_id: str, *, own: bool = False) -> bool:
+    """Whether ``principal`` may do ``action`` in that repository; ``own``: on what they asked for."""
+    if principal.is_machine:
+        return action in _MACHINES and (not principal.repositories or repository_id in principal.repositories)
+    roles = principal.roles_in(repository_id)
+    if roles & _roles_for(action):
+        return True
+    return own and action in _ON_OWN and bool(roles & _roles_for(_ON_OWN[action]))
+
+
+def require(principal: Principal, action: Action, repository_id: str, *, own: bool = False) -> None:
+    """``NotFound`` where they may not even know of it, ``PermissionDenied`` where they may only look."""
+    if may(principal, action, repository_id, own=own):
+        return
+    if not may(principal, Action.READ, repository_id):
+        raise NotFound
+    wanted = sorted(role.value for role in _roles_for(action))
+    raise PermissionDenied(f"This needs one of the roles: {', '.join(wanted)}.", required_roles=wanted)
+
+
+def visible_repositories(principal: Principal) -> frozenset[str] | None:
+    """Ids of the repositories they may see; None means all of them."""
+    if principal.is_machine:
+        return principal.repositories or None
+    where = frozenset(repository for _, repository in principal.grants)
+    return None if "" in where else where
+
+
+def sees_run(principal: Principal, run: Run) -> bool:
+    """People see runs of their repositories; a machine what it holds, held, or may claim by its roles."""
+    if not may(principal, Action.READ, run.repository_id):
+        return False
+    if principal.worker is None:
+        return True
+    if run.claim_role in principal.worker.roles or run.worker_id == principal.id:
+        return True
+    return run.leases.filter(worker_id=principal.id).exists()
+
+
+def get_run(principal: Principal, run_id: str) -> Run:
+    """The run, if it is theirs to know. ``NotFound`` else."""
+    run = Run.objects.select_related("task", "repository").filter(pk=run_id).first()
+    if run is None or not sees_run(principal, run):
+        raise NotFound
+    return run
+
+
+def get_task(principal: Principal, task_id: str) -> Task:
+    """The task, if it is theirs to know. ``NotFound`` else."""
+    task = Task.objects.select_related("repository", "created_by").filter(pk=task_id).first()
+    if task is None or principal.is_machine or not may(principal, Action.READ, task.repository_id):
+        raise NotFound
+    return task

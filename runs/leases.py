@@ -1,0 +1,170 @@
+"""Claim, heartbeat, release (lifecycle contract, section 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+
+from agentplatform.clock import database_now
+from agentplatform.ids import new_id
+from runs import service, store
+from runs.auth import Principal
+from runs.domain.commands import CONTROL_PLANE, Caller, Command
+from runs.domain.errors import ActorNotAllowed, LeaseLost
+from runs.domain.policy import ISOLATION
+from runs.domain.state import RunState
+from runs.domain.vocabulary import CLAIMABLE, Ev, RunStatus
+from runs.models import Lease, Run, WorkerAccount
+
+#: How many runs a claimer looks at before it says that there is nothing.
+CANDIDATES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run given to a worker. ``token`` is the lease's secret, derived and never stored."""
+
+    lease: Lease
+    token: str
+    run: Run
+    state: RunState
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The answer to a heartbeat."""
+
+    expires_at: datetime
+    directive: str
+    reason: str
+
+
+def lease_claim(
+    *, principal: Principal, roles: Iterable[str] = (), labels: Iterable[str] = (), key: str = ""
+) -> Claim | None:
+    """Give the next run to this worker, or None. ``roles`` narrows the account's own.
+
+    The same key while that lease lives answers the same claim; after its end ``LeaseLost``.
+    Raises ``ActorNotAllowed`` for roles that the account does not have.
+    """
+    worker = _worker(principal)
+    wanted = _wanted_roles(worker, roles)
+    WorkerAccount.objects.filter(pk=worker.pk).update(last_asked_at=database_now())
+    if key and (again := _earlier(worker, key)):
+        return again
+    offers = frozenset((*worker.labels, *labels))
+    try:
+        for run_id in _candidates(principal, wanted, offers):
+            if claim := _take(run_id, principal, wanted, key):
+                return claim
+    except IntegrityError as error:
+        # Two claims with one key at once: the other has it by now.
+        if "one_lease_per_claim_key" in str(error) and (again := _earlier(worker, key)):
+            return again
+        raise
+    return None
+
+
+def _worker(principal: Principal) -> WorkerAccount:
+    if principal.worker is None:
+        raise ActorNotAllowed(
+            "Only worker accounts lease runs.", required_roles=[r.value for r in CLAIMABLE.values()]
+        )
+    return principal.worker
+
+
+def _wanted_roles(worker: WorkerAccount, roles: Iterable[str]) -> list[str]:
+    asked = list(dict.fromkeys(roles)) or list(worker.roles)
+    if missing := [role for role in asked if role not in worker.roles]:
+        raise ActorNotAllowed(f"This account does not have the role {missing[0]}.", required_roles=missing)
+    return asked
+
+
+def _earlier(worker: WorkerAccount, key: str) -> Claim | None:
+    lease = Lease.objects.select_related("run__task").filter(worker=worker, claim_key=key).first()
+    if lease is None:
+        return None
+    if lease.ended_at is not None or lease.expires_at <= database_now():
+        raise LeaseLost("The lease of this key has ended; claim with a new key.", fence=lease.fence)
+    return _claim(lease, lease.run, replayed=True)
+
+
+def _claim(lease: Lease, run: Run, *, replayed: bool = False) -> Claim:
+    return Claim(lease, store.lease_token(lease.pk), run, RunState.from_json(run.state), replayed)
+
+
+def _candidates(principal: Principal, roles: list[str], labels: frozenset[str]) -> Iterator[str]:
+    """Ids of what may be claimed, begun runs first, then by priority and age."""
+    rows: QuerySet[Run] = Run.objects.filter(claim_role__in=roles, needs__contained_by=sorted(labels))
+    rows = rows.filter(Q(not_before__isnull=True) | Q(not_before__lte=database_now()))
+    if principal.repositories:
+        rows = rows.filter(repository_id__in=principal.repositories)
+    yield from rows.order_by("-begun", "queue_key", "pk").values_list("pk", flat=True)[:CANDIDATES]
+
+
+def _take(run_id: str, principal: Principal, roles: list[str], key: str) -> Claim | None:
+    with transaction.atomic():
+        repository_id = Run.objects.values_list("repository_id", flat=True).get(pk=run_id)
+        policy = store.effective_policy(repository_id).values
+        if not _has_room(repository_id, policy["max_concurrent_runs"], run_id):
+            return None
+        run = store.lock_claimable(run_id, roles)
+        if run is None or not _is_isolated_enough(principal, policy["require_isolation"]):
+            return None
+        facts = {"lease_id": new_id("lease"), "roles": roles, "claim_key": key}
+        command = Command(
+            Ev.LEASE_ACQUIRED, {}, _as_owner(principal, RunStatus(run.status)), key="", facts=facts
+        )
+        outcome = service.apply_event(run.pk, command)
+        if outcome.lease is None:
+            return None
+        return _claim(outcome.lease, outcome.run)
+
+
+def _as_owner(principal: Principal, status: RunStatus) -> Caller:
+    caller = principal.caller
+    return Caller(caller.account, caller.name, frozenset({CLAIMABLE[status]}) & caller.roles, is_machine=True)
+
+
+def _has_room(repository_id: str, limit: int | None, run_id: str) -> bool:
+    """Active leases of begun runs below the limit; counted under the repository's lock, so never exceeded."""
+    if limit is None:
+        return True
+    store.lock_repository(repository_id)
+    held = Lease.objects.filter(repository_id=repository_id, ended_at__isnull=True).exclude(run_id=run_id)
+    return held.count() < limit
+
+
+def _is_isolated_enough(principal: Principal, required: str) -> bool:
+    offered = (principal.worker.isolation if principal.worker else "") or "none"
+    return ISOLATION.index(offered) >= ISOLATION.index(required)
+
+
+def lease_heartbeat(*, principal: Principal, run_id: str, token: str) -> Beat:
+    """Renew the lease and hear the directive. Raises ``LeaseLost``; an expired lease is never revived."""
+    with transaction.atomic():
+        run = store.lock_run(run_id)
+        lease = store.active_lease(run_id)
+        now = database_now()
+        if lease is None or not store.is_token_of(lease.pk, token) or lease.expires_at <= now:
+            raise LeaseLost(fence=run.fence)
+        state = RunState.from_json(run.state)
+        if state.directive_info and not state.directive_info["seen_at"]:
+            service.apply_event(run_id, Command(Ev.DIRECTIVE_SEEN, {}, CONTROL_PLANE, key=""))
+        seconds = store.surroundings(run).policy.values["lease_seconds"]
+        expires_at = store.extend_lease(lease, now=now, seconds=seconds)
+        WorkerAccount.objects.filter(pk=principal.id).update(last_seen_at=now)
+        reason = (state.directive_info or {}).get("reason", "")
+        return Beat(expires_at, state.directive, reason)
+
+
+def lease_release(*, principal: Principal, run_id: str, token: str, reason: str, key: str) -> service.Outcome:
+    """Give the lease up at a boundary."""
+    payload = {"reason": reason} if reason else {}
+    command = Command(Ev.LEASE_RELEASED, payload, principal.caller, key, lease_token=token)
+    return service.apply_event(run_id, command)
