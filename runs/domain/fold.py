@@ -7,7 +7,7 @@ compared, stored and shipped as it is. Unknown event types (from a newer version
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from runs.domain import fold_work as work
@@ -57,6 +57,7 @@ def _entered(state: RunState, event: Event, before: str) -> None:
         state.queued_at = event.recorded_at
 
 
+Handler = Callable[[RunState, Event, Json, Json, Changes], None]
 _LEASE_ENDING: Final = frozenset(
     {Ev.LEASE_LOST, Ev.LEASE_RELEASED, Ev.RUN_INTERRUPTED, Ev.PR_CREATION_FAILED}
 )
@@ -335,7 +336,7 @@ def _retry(state: RunState, event: Event, payload: Json, facts: Json, changes: C
     state.retry = {"decision": event.type, **facts}
 
 
-_HANDLERS: Final = {
+_HANDLERS: Final[dict[str, Handler]] = {
     Ev.RUN_CREATED: _run_created,
     Ev.RUN_ENQUEUED: _run_enqueued,
     Ev.LEASE_ACQUIRED: _lease_acquired,

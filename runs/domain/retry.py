@@ -125,7 +125,7 @@ def _stopped(rule: Rule, failure: Json, history: History) -> str:
 def backoff_seconds(tries: int, policy: Mapping[str, Any], dice: float) -> float:
     """``min(base · 2^tries, max)`` with full jitter, in seconds."""
     base, longest = float(policy["retry_base_seconds"]), float(policy["retry_max_seconds"])
-    ceiling = min(base * 2 ** min(max(tries, 0), 30), longest)
+    ceiling: float = min(base * 2.0 ** min(max(tries, 0), 30), longest)
     return round(ceiling * dice, 3)
 
 

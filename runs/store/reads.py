@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import cast
 
 from django.db.models import Max, Sum
 
@@ -70,7 +71,8 @@ def artifacts_of(run_id: str, ids: Iterable[str]) -> dict[str, Artifact]:
 def step_of(run_id: str, operation_id: str) -> Json | None:
     """The stored step of an operation, brief, or None."""
     names = ("operation_id", "state", "tool", "label", "exit_code", "summary", "output_artifact_id")
-    return Step.objects.filter(run_id=run_id, operation_id=operation_id).values(*names).first()
+    rows = Step.objects.filter(run_id=run_id, operation_id=operation_id)
+    return cast("Json | None", rows.values(*names).first())
 
 
 def history_of(run: Run, state: RunState, contract: Json) -> History:
@@ -87,7 +89,8 @@ def history_of(run: Run, state: RunState, contract: Json) -> History:
         cost_usd=(totals["cost"] or Decimal(0)) + this_cost,
         max_cost_usd=Decimal(str(contract["budget"].get("max_cost_usd", state.budget["max_cost_usd"]))),
         previous=(failure["category"], failure["reason"]) if failure else None,
-        instruction_changed=bool(previous) and previous.state.get("instruction_no") != state.instruction_no,
+        instruction_changed=previous is not None
+        and previous.state.get("instruction_no") != state.instruction_no,
         runs_of_rule=sum(1 for r in rules if r.get("rule") == "smaller_context"),
     )
 
