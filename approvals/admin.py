@@ -1,0 +1,35 @@
+"""Approvals in Django admin: read only. Decisions are made on the review page, where they are sealed."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from approvals import models
+from runs.admin import History, HistoryInline
+
+
+class DecisionInline(HistoryInline):
+    """Who said what."""
+
+    model = models.Decision
+    fields = ("by", "decision", "version", "comment", "override", "at")
+
+
+@admin.register(models.ApprovalRequest)
+class ApprovalRequestAdmin(History):
+    """Approval requests."""
+
+    list_display = ("id", "run_id", "gate", "status", "version", "effective_risk", "requested_at", "due_at")
+    list_filter = ("status", "gate", "effective_risk")
+    search_fields = ("=id", "=run__id")
+    inlines = (DecisionInline,)
+
+
+@admin.register(models.Decision)
+class DecisionAdmin(History):
+    """Decisions."""
+
+    list_display = ("request_id", "by", "decision", "version", "override", "at")
+    list_select_related = ("by",)
+    list_filter = ("decision", "override")
+    search_fields = ("=request__id", "by__username")
