@@ -18,7 +18,7 @@ _FAILED_TEST = re.compile(
     r"""^(?:
         (?:FAILED|ERROR)\s+(?P<pytest>\S+::\S+)
       | (?:FAIL|ERROR):\s+(?P<unittest>\w+\s+\([\w.]+\))
-      | \s*---\s+FAIL:\s+(?P<go>\S+)
+      | \s*---\s+FAIL:\s+(?P<go>\S+)(?:\s+\([\d.]+s\))?
       | \s*(?:✕|×|✖)\s+(?P<js>.+?)(?:\s+\(\d+\s*ms\))?
       | \s*●\s+(?P<jest>.+\s›\s.+)
       | \[ERROR\]\s+(?P<java>[\w.]+[.:]\w+:\d+.*)

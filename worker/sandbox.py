@@ -43,7 +43,7 @@ class PathOutside(Exception):
     """The contract's working directory leads out of the checkout, or is no folder in it."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Checkout:
     """One folder of files at the base commit, with a home of its own."""
 
@@ -98,7 +98,7 @@ class Checkout:
         return tree.untracked(ignore_from=self.sandbox.ignore_files())
 
 
-@dataclass
+@dataclass(eq=False)
 class Sandbox:
     """Made by `Sandbox.create`; gone after `destroy`."""
 

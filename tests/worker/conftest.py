@@ -61,9 +61,7 @@ def drain() -> Drain:
 
 
 @pytest.fixture
-def make_worker(
-    plane: FakeControlPlane, work_dir: Path, drain: Drain
-) -> Iterator[Callable[..., Worker]]:
+def make_worker(plane: FakeControlPlane, work_dir: Path, drain: Drain) -> Iterator[Callable[..., Worker]]:
     clients: list[ControlPlane] = []
 
     def make(**settings: Any) -> Worker:

@@ -6,16 +6,15 @@ directive, digest), and can be told to lose answers or to be away.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, Self
+
+from tests.worker.fake_http import Problem, Server
 
 Json = dict[str, Any]
 
@@ -55,13 +54,6 @@ CITES = {
     "verification_failed_retryable": "verification_report",
     "checkpoint_saved": "checkpoint",
 }
-
-
-class Problem(Exception):
-    def __init__(self, status: int, code: str, **more: Any) -> None:
-        super().__init__(code)
-        self.status = status
-        self.document = {"status": status, "code": code, "title": code, **more}
 
 
 @dataclass
@@ -111,14 +103,14 @@ class FakeControlPlane:
         self.changed = threading.Condition()
         self._keys: dict[str, Json] = {}
         self._claims: dict[str, Json] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
 
-    def __enter__(self) -> FakeControlPlane:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -201,8 +193,7 @@ class FakeControlPlane:
             "feedback": state.feedback,
             "hints": [],
             **{
-                kind: state.cited.get(kind)
-                for kind in ("checkpoint", "plan", "patch", "verification_report")
+                kind: state.cited.get(kind) for kind in ("checkpoint", "plan", "patch", "verification_report")
             },
         }
 
@@ -238,10 +229,10 @@ class FakeControlPlane:
 
     def _follow(self, type_: str, payload: Json) -> None:
         state = self.state
-        artifact_id = next((value for name, value in payload.items() if name.endswith("artifact_id")), None)
-        artifact_id = artifact_id or payload.get("verification_report_id") or payload.get("judge_report_id")
+        cited = [value for name, value in payload.items() if name.endswith(("artifact_id", "report_id"))]
+        artifact_id = str(cited[0]) if cited else ""
         if kind := CITES.get(type_):
-            state.cited[kind] = self._reference(artifact_id)
+            state.cited[kind] = self.reference(artifact_id)
         if type_ in ("verification_failed_retryable", "judge_requires_fix"):
             document = json.loads(self.artifacts[artifact_id][1])
             state.feedback = {"source": type_, "text": document["feedback"]}
@@ -263,119 +254,6 @@ class FakeControlPlane:
             if state.attempt > state.max_attempts:
                 state.status = "FAILED"
 
-    def _reference(self, artifact_id: str) -> Json:
+    def reference(self, artifact_id: str) -> Json:
         data = self.artifacts[artifact_id][1]
         return {"id": artifact_id, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
-
-    # --- HTTP ----------------------------------------------------------------------------------
-
-    def _handler(plane) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - the handler has a self of its own
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                self.handle_call("GET")
-
-            def do_POST(self) -> None:
-                self.handle_call("POST")
-
-            def handle_call(self, method: str) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                path = urlsplit(self.path).path.removeprefix("/api/v1/")
-                with plane.changed:
-                    plane.calls.append((method, path, dict(self.headers)))
-                    broken = plane.break_call(method, path)
-                    if broken == "away":
-                        self.answer(503, {"code": "unavailable"}, retry_after="0")
-                        return
-                    try:
-                        status, document = self.route(method, path, body)
-                    except Problem as problem:
-                        status, document = problem.status, problem.document
-                    plane.changed.notify_all()
-                    if broken == "lose":
-                        self.close_connection = True
-                        self.connection.close()
-                        return
-                self.answer(status, document)
-
-            def route(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
-                if self.headers.get("Authorization") != f"Bearer {plane.token}":
-                    raise Problem(401, "not_authenticated")
-                if path == "leases":
-                    claimed = plane.claim(self.headers["Idempotency-Key"])
-                    return (201, claimed) if claimed else (204, None)
-                if path.startswith("artifacts/"):
-                    return 200, plane.artifacts[path.removeprefix("artifacts/")][1]
-                call = path.removeprefix("runs/run_1/")
-                if method == "GET":
-                    return 200, self.read(call)
-                plane.check_lease(self.headers.get("Lease-Token"))
-                return self.write(call, body)
-
-            def read(self, call: str) -> Any:
-                if call == "resume":
-                    return plane.resume()
-                if call == "steps":
-                    return {"results": plane.state.steps, "next": None}
-                if call == "artifacts":
-                    listed = [
-                        {"kind": kind, **plane._reference(artifact_id)}
-                        for artifact_id, (kind, _) in plane.artifacts.items()
-                    ]
-                    return {"results": listed, "next": None}
-                raise Problem(404, "not_found")
-
-            def write(self, call: str, body: bytes) -> tuple[int, Any]:
-                if call == "heartbeat":
-                    plane.heartbeats += 1
-                    return 200, {"directive": plane.state.directive, "expires_at": "later"}
-                if call == "release":
-                    plane.released.append(json.loads(body)["reason"])
-                    plane.lease_token = None
-                    return 200, {}
-                if call == "artifacts":
-                    return self.take_artifact(body)
-                if call == "logs":
-                    return self.take_log(body)
-                if call == "events":
-                    event = json.loads(body)
-                    key = self.headers["Idempotency-Key"]
-                    return 201, plane.apply(key, event["type"], event["payload"])
-                answer: Json = {}
-                for item in json.loads(body)["events"]:
-                    answer = plane.apply(item["key"], item["type"], item["payload"])
-                return 201, answer
-
-            def take_artifact(self, body: bytes) -> tuple[int, Any]:
-                digest = base64.b64encode(hashlib.sha256(body).digest()).decode()
-                if self.headers["Content-Digest"] != f"sha-256=:{digest}:":
-                    raise Problem(422, "invalid")
-                return 201, plane.store(self.headers["Artifact-Kind"], body)
-
-            def take_log(self, body: bytes) -> tuple[int, Any]:
-                query = parse_qs(urlsplit(self.path).query)
-                operation_id, offset = query["operation_id"][0], int(query["offset"][0])
-                if offset != len(plane.logs.get(operation_id, b"")):
-                    raise Problem(409, "wrong_offset")
-                plane.logs[operation_id] = plane.logs.get(operation_id, b"") + body
-                return 200, {}
-
-            def answer(self, status: int, document: Any, *, retry_after: str | None = None) -> None:
-                data = b"" if document is None else document
-                if not isinstance(data, bytes):
-                    data = json.dumps(data).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                if retry_after is not None:
-                    self.send_header("Retry-After", retry_after)
-                if isinstance(document, dict) and document.get("replayed"):
-                    self.send_header("Idempotency-Replayed", "true")
-                self.end_headers()
-                self.wfile.write(data)
-
-        return Handler

@@ -12,6 +12,7 @@ FILES = {
     ".gitignore": "*.log\nbuild/\n",
 }
 
+
 def git(folder: Path, *arguments: str) -> str:
     """Git as a person would have it, without this machine's configuration."""
     environment = {

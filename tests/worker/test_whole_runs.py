@@ -222,7 +222,7 @@ def test_the_baseline_is_run_once_for_a_commit(
     contract["verifiers"] = [{"name": "count", "command": f"echo x >> {count}"}]
     work()
     assert count.read_text() == "x\nx\n"
-    plane.state.status = "QUEUED"
+    plane.state.status, plane.state.steps, plane.state.cited = "QUEUED", [], {}
     work()
     assert count.read_text() == "x\nx\nx\n"
     assert json.loads(plane.stored("verification_report")[1])["baseline"][0]["cached"] is True

@@ -277,7 +277,8 @@ def _read_report(path: Path) -> bytes:
 
 
 def _hand_in_what_there_is(session: RunSession, checkout: Checkout) -> None:
-    if session.resume.contract.wants_analysis or not _patch(checkout):
+    # A patch that came back for repair was handed in already, and is not repaired any more.
+    if session.repair_round or session.resume.contract.wants_analysis or not _patch(checkout):
         raise Stopped(WIND_DOWN)
     _hand_in_patch(session, checkout, b"")
 

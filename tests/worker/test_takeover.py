@@ -1,0 +1,162 @@
+"""A run that another worker left, in each status, is taken up where it stands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.worker.fake_control_plane import FakeControlPlane
+from tests.worker.repositories import commit_files, git
+
+Work = Callable[..., None]
+
+
+@pytest.fixture
+def patch(repository: Path) -> bytes:
+    """What the agent of the contract would have made."""
+    (repository / "notes.txt").write_text("one\nthree\n")
+    text = git(repository, "diff", "--binary", "--full-index") + "\n"
+    git(repository, "checkout", "-q", "--", ".")
+    return text.encode()
+
+
+@pytest.fixture
+def left_behind(plane: FakeControlPlane, repository: Path, patch: bytes) -> Callable[[str], None]:
+    """A run in this status, with the evidence that must exist in it."""
+
+    def leave(status: str) -> None:
+        plane.state.status = status
+        plane.fence = 1
+        if status != "PREPARING":
+            plane.state.base_commit = git(repository, "rev-parse", "HEAD")
+        plan = {"files": ["*.txt"], "must_not_change": []}
+        plane.state.cited["plan"] = plane.store("plan", json.dumps(plan).encode())
+        if status in {"PATCH_READY", "VERIFYING", "JUDGING"}:
+            plane.state.cited["patch"] = plane.store("patch", patch)
+        if status == "JUDGING":
+            report = {
+                "patch_sha256": hashlib.sha256(patch).hexdigest(),
+                "commands": [{"name": "no-two", "command": "grep", "exit_code": 0, "duration_ms": 1}],
+            }
+            data = json.dumps(report).encode()
+            plane.state.cited["verification_report"] = plane.store("verification_report", data)
+
+    return leave
+
+
+@pytest.mark.parametrize(
+    ("status", "first"),
+    [
+        ("QUEUED", "worker_started"),
+        ("LEASED", "worker_started"),
+        ("PREPARING", "sandbox_ready"),
+        ("CONTEXT_BUILDING", "sandbox_ready"),
+        ("PLANNING", "plan_created"),
+        ("EXECUTING", "sandbox_ready"),
+        ("PATCH_READY", "verification_started"),
+        ("VERIFYING", "sandbox_ready"),
+        ("JUDGING", "judge_passed"),
+    ],
+)
+def test_a_run_is_finished_from_any_status(
+    plane: FakeControlPlane,
+    work: Work,
+    left_behind: Callable[[str], None],
+    status: str,
+    first: str,
+) -> None:
+    left_behind(status)
+    work()
+    assert plane.types()[0] == first
+    assert plane.state.status == "SUCCEEDED"
+
+
+def test_a_recorded_base_commit_is_kept_when_the_branch_moves(
+    plane: FakeControlPlane, work: Work, repository: Path, left_behind: Callable[[str], None]
+) -> None:
+    left_behind("EXECUTING")
+    recorded = plane.state.base_commit
+    commit_files(repository, {"notes.txt": "one\ntwo\nfour\n"})
+    work()
+    assert plane.payloads("sandbox_ready")[0]["base_commit"] == recorded
+    assert plane.state.status == "SUCCEEDED"
+
+
+def test_a_pending_call_is_repeated_under_its_own_id(
+    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+) -> None:
+    left_behind("EXECUTING")
+    plane.state.pending = [
+        {"operation_id": "op-of-the-dead", "tool": "script", "arguments": {"command": "rm notes.txt"}}
+    ]
+    plane.state.contract["verifiers"] = []
+    work()
+    assert "tool_requested" not in plane.types()
+    assert plane.payloads("tool_completed")[0]["operation_id"] == "op-of-the-dead"
+    # A person may have edited the arguments at a gate: those hold.
+    assert b"deleted file" in plane.stored("patch")[0]
+
+
+def test_finished_work_with_a_checkpoint_is_handed_in_without_running_the_agent_again(
+    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None], patch: bytes
+) -> None:
+    left_behind("EXECUTING")
+    plane.state.cited["checkpoint"] = plane.store("checkpoint", patch)
+    plane.state.steps = [{"operation_id": "run_1.a1.r0.f1", "state": "SUCCEEDED"}]
+    work()
+    assert "tool_requested" not in plane.types()
+    assert plane.stored("patch")[0] == patch
+    assert plane.state.status == "SUCCEEDED"
+
+
+def test_a_lost_call_is_run_again_on_the_checkpoint(
+    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None], repository: Path
+) -> None:
+    left_behind("EXECUTING")
+    (repository / "first.txt").write_text("saved\n")
+    git(repository, "add", "-N", "first.txt")
+    saved = (git(repository, "diff", "--binary") + "\n").encode()
+    plane.state.cited["checkpoint"] = plane.store("checkpoint", saved)
+    step = {"operation_id": "run_1.a1.r0.f1", "state": "SUCCEEDED"}
+    plane.state.steps, plane.state.lost = [step], [step]
+    work()
+    assert plane.payloads("tool_requested")[0]["operation_id"] == "run_1.a1.r0.f2"
+    handed_in = plane.stored("patch")[0]
+    assert b"+saved" in handed_in
+    assert b"+three" in handed_in
+
+
+def test_lost_work_without_a_checkpoint_aborts_the_attempt(
+    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+) -> None:
+    left_behind("EXECUTING")
+    plane.state.lost = [{"operation_id": "run_1.a1.r0.f1"}]
+    plane.after_event = lambda event: plane.state.lost.clear()
+    # The follow-up of the control plane: a new attempt, in which nothing is lost.
+    plane.after_event = lambda event: plane.state.lost.clear() if event == "attempt_finished" else None
+    work()
+    finished = plane.payloads("attempt_finished")[0]
+    assert finished["outcome"] == "aborted"
+    assert finished["failure"]["reason"] == "workspace_lost"
+    assert plane.state.status == "SUCCEEDED"
+
+
+def test_a_patch_that_does_not_apply_fails_verification_for_good(
+    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+) -> None:
+    left_behind("VERIFYING")
+    wrong = b"diff --git a/notes.txt b/notes.txt\n--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-x\n+y\n"
+    plane.state.cited["patch"] = plane.store("patch", wrong)
+    work()
+    failure = plane.payloads("non_retryable_failure")[0]["failure"]
+    assert (failure["category"], failure["reason"]) == ("VERIFICATION_FAILED", "patch_does_not_apply")
+
+
+def test_a_status_of_another_role_is_given_back(plane: FakeControlPlane, work: Work) -> None:
+    plane.state.status = "PR_CREATING"
+    work()
+    assert plane.released == ["this worker does nothing in PR_CREATING"]
