@@ -205,8 +205,8 @@ def _tool_requested(state: RunState, command: Command, context: Context) -> Mean
 
 def spent_out(state: RunState) -> bool:
     """Whether the reported costs reach the limit."""
-    limit = state.budget.get("max_cost_usd")
-    return limit is not None and Decimal(state.used["cost_usd"]) >= Decimal(str(limit)) > 0
+    limit, spent = state.budget.get("max_cost_usd"), Decimal(state.used["cost_usd"])
+    return limit is not None and spent > 0 and spent >= Decimal(str(limit))
 
 
 def over_budget(state: RunState) -> Json:
