@@ -7,7 +7,9 @@ commit; afterwards the owner puts the tables back: the app's role may not TRUNCA
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -38,6 +40,17 @@ def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBl
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", _restore_pristine)
         yield
+
+
+@pytest.fixture(scope="session")
+def new_folder() -> Callable[[], Path]:
+    """Makes folders for servers of their own.
+
+    Not below `tmp_path`: each start of pytest closes its root to other accounts, and a server started by root
+    runs as another account.
+    """
+    settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+    return lambda: Path(tempfile.mkdtemp(dir=settings.DATA_DIR))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -16,8 +16,8 @@ from agentplatform.postgres import APP_ROLE, PostgresError, Server
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("data") / "postgres")
+def server(new_folder: Callable[[], Path]) -> Iterator[Server]:
+    server = Server(new_folder() / "postgres")
     server.start()
     yield server
     server.stop()
@@ -68,19 +68,20 @@ def test_a_pid_file_that_names_an_unrelated_process_does_not_block_the_start(run
         stranger.wait()
 
 
-def test_a_crash_while_the_data_folder_was_made_does_not_block_the_start(tmp_path):
-    half_made = tmp_path / "postgres.new"
+def test_a_crash_while_the_data_folder_was_made_does_not_block_the_start(new_folder):
+    folder = new_folder()
+    half_made = folder / "postgres.new"
     half_made.mkdir()
     (half_made / "PG_VERSION").write_text("18\n")
-    server = Server(tmp_path / "postgres")
+    server = Server(folder / "postgres")
     try:
         assert server.start() is True
     finally:
         server.stop()
 
 
-def test_a_folder_too_deep_for_a_socket_gets_a_short_private_one(tmp_path):
-    server = Server(tmp_path / ("deep" * 20) / ("deeper" * 15) / "postgres")
+def test_a_folder_too_deep_for_a_socket_gets_a_short_private_one(new_folder):
+    server = Server(new_folder() / ("deep" * 20) / ("deeper" * 15) / "postgres")
     try:
         server.start()
         assert server.socket_folder != server.folder
@@ -119,8 +120,8 @@ def test_a_supervisor_does_not_take_the_server_from_a_running_command(running):
         assert running.pid() is None
 
 
-def test_a_server_that_cannot_start_says_why(tmp_path):
-    server = Server(tmp_path / "postgres", {"shared_buffers": "nonsense"})
+def test_a_server_that_cannot_start_says_why(new_folder):
+    server = Server(new_folder() / "postgres", {"shared_buffers": "nonsense"})
     with pytest.raises(PostgresError, match="shared_buffers"):
         server.start()
 
