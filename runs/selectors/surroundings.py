@@ -1,0 +1,74 @@
+"""What the display of runs depends on beside the runs: who asks for work, which limits are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db.models import Count
+
+from agentplatform.clock import database_now
+from runs.domain.clocks import deadlines
+from runs.domain.display import Around
+from runs.domain.facts import Json, stamp
+from runs.domain.policy import Effective
+from runs.domain.state import RunState
+from runs.models import Lease, WorkerAccount
+from runs.selectors.policies import effective_policies
+
+#: A worker that asked within this time is there; a waiting one asks again after 30 s at most.
+FRESH: Final = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """One reading for any number of runs; ``around`` gives each run its part."""
+
+    now: datetime
+    policies: dict[str, Effective] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)  #: repository id → active leases
+    askers: tuple[tuple[frozenset[str], frozenset[str], str], ...] = ()  #: (roles, repositories, last asked)
+
+    def around(self, state: RunState) -> Around:
+        """What this run's wait depends on."""
+        asked: dict[str, str] = {}
+        for roles, repositories, at in self.askers:
+            if not repositories or state.repository_id in repositories:
+                asked.update({role: max(at, asked.get(role, "")) for role in roles})
+        fresh_after = stamp(self.now - FRESH)
+        return Around(stamp(self.now), asked, fresh_after, cap=self._cap_reached(state.repository_id))
+
+    def _cap_reached(self, repository_id: str) -> int | None:
+        policy = self.policies.get(repository_id)
+        limit = policy.values["max_concurrent_runs"] if policy else None
+        reached = limit is not None and self.held.get(repository_id, 0) >= limit
+        return int(limit) if limit is not None and reached else None
+
+    def due(self, state: RunState, contract: Json) -> str:
+        """Stamp of the next clock that runs out on this run, or ""."""
+        policy = self.policies.get(state.repository_id)
+        clocks = deadlines(state, contract, policy.values) if policy else []
+        return stamp(clocks[0].at) if clocks else ""
+
+
+def read_surroundings(*, repository_ids: Iterable[str]) -> Surroundings:
+    """The surroundings of runs in these repositories. Five queries, however many there are."""
+    ids = set(repository_ids)
+    held = Lease.objects.filter(repository_id__in=ids, ended_at__isnull=True)
+    counted = held.values_list("repository_id").annotate(n=Count("pk"))
+    workers = WorkerAccount.objects.filter(disabled_at__isnull=True, last_asked_at__isnull=False)
+    return Surroundings(
+        now=database_now(),
+        policies=effective_policies(repository_ids=ids),
+        held=dict(counted),
+        askers=tuple(
+            (
+                frozenset(worker.roles),
+                frozenset(repository.pk for repository in worker.repositories.all()),
+                stamp(worker.last_asked_at) if worker.last_asked_at else "",
+            )
+            for worker in workers.prefetch_related("repositories")
+        ),
+    )
