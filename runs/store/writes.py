@@ -43,9 +43,7 @@ def write(
     """Append ``events`` to the log and bring row, attempts, steps, lease and outbox in line."""
     before = RunState.from_json(run.state)
     sealed = _append(run, events)
-    for event in sealed:
-        if sources_of(Ev(event.type)):
-            getattr(run, event.type)(to=event.to_status)
+    _move(run, sealed)
     _project(run, state, around)
     run.save(force_update=True)
     _write_attempts(run.pk, changes)
@@ -54,6 +52,19 @@ def write(
     _write_pull_request(run, sealed)
     publish_run(sealed)
     return sealed
+
+
+def _move(run: Run, events: Sequence[Event]) -> None:
+    """Each event's own transition. The trigger judges one move at a time, so one that is followed by
+    another is written before it."""
+    written = run.status
+    for event in events:
+        if not sources_of(Ev(event.type)):
+            continue
+        if run.status not in (written, event.to_status):
+            run.save(update_fields=["status"])
+            written = run.status
+        getattr(run, event.type)(to=event.to_status)
 
 
 def _append(run: Run, events: Sequence[Event]) -> list[Event]:
