@@ -222,3 +222,6 @@ RULES: tuple[Rule, ...] = (
         accepts=_looks_random,
     ),
 )
+
+HINTS = frozenset(hint for rule in RULES for hint in rule.hints)
+ANY_HINT = re.compile("|".join(map(re.escape, sorted(HINTS))))

@@ -16,10 +16,11 @@ import hmac
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from runs.domain.patch.model import PatchFile
-from runs.domain.secret_rules import RULES, Rule
+from runs.domain.secret_rules import ANY_HINT, HINTS, RULES, Rule
 
 REDACTED = "[redacted]"
 
@@ -114,16 +115,22 @@ def scanner_config(files: Iterable[PatchFile]) -> list[dict[str, str]]:
 
 def _hits(text: str) -> Iterator[_Hit]:
     lowered = text.casefold()
+    # Most lines hold no hint at all, and are done here: this runs once per changed line.
+    if not ANY_HINT.search(lowered):
+        return
     taken: list[tuple[int, int]] = []
-    for rule in RULES:
-        if not any(hint in lowered for hint in rule.hints):
-            continue
+    for rule in _rules_with(frozenset(hint for hint in HINTS if hint in lowered)):
         for found in rule.pattern.finditer(text):
             start, end = found.span("secret")
             # The first rule names a secret; a broader one behind it does not name it again.
             if rule.accepts(found) and not any(a < end and start < b for a, b in taken):
                 taken.append((start, end))
                 yield _Hit(rule, found["secret"], start, end)
+
+
+@lru_cache(maxsize=1024)
+def _rules_with(hints: frozenset[str]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in RULES if not hints.isdisjoint(rule.hints))
 
 
 def _finding(path: str, line: int, hit: _Hit, key: bytes) -> Finding:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from runs.mirrors import Mirror
+from runs.mirrors.process import run_git
 
 Entry = tuple[bytes | str, str, bytes]
 ZERO = "0" * 40
@@ -66,6 +67,12 @@ class Remote:
 
     def diff(self, before: str, after: str) -> bytes:
         return self.git("diff-tree", "-p", "--binary", "-M", "--full-index", before, after)
+
+    def takes(self, patch: bytes, base: str) -> bool:
+        """Whether git can apply what it printed itself: there are names that it cannot."""
+        self.git("read-tree", base)
+        env = {"GIT_INDEX_FILE": str(self.path / "test-index")}
+        return not run_git("apply", "--cached", "--check", "-", git_dir=self.path, env=env, stdin=patch).code
 
     def branches(self) -> dict[str, str]:
         rows = self.git("for-each-ref", "--format=%(refname:lstrip=2) %(objectname)", "refs/heads").decode()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.domain.patch import AmbiguousPatch, NotAPatch, PatchRefused
+from runs.domain.patch import AmbiguousPatch, NotAPatch, PatchRefused, read_patch
 from runs.domain.patch.reading import patch_facts
 from runs.mirrors import CommitMissing, GitFailed, GitTimeout, Mirror
 from runs.mirrors.process import run_git
@@ -127,6 +127,15 @@ def test_a_file_that_is_named_but_not_changed_is_ambiguous(remote, tmp_path):
         mirror_of(remote, tmp_path).read(same + real, base)
 
 
+def test_a_reader_that_counts_otherwise_than_git_is_not_believed(remote, tmp_path, monkeypatch):
+    base = remote.commit([("f", "100644", b"a\n")])
+    patch = b"diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1,2 @@\n-a\n+b\n+c\n"
+    wrong = read_patch(patch.replace(b"+1,2", b"+1").replace(b"+c\n", b""))
+    monkeypatch.setattr("runs.mirrors.read_patch", lambda _: wrong)
+    with pytest.raises(AmbiguousPatch, match="'f'"):
+        mirror_of(remote, tmp_path).read(patch, base)
+
+
 def test_binary_data_without_full_ids_says_how_to_make_it(remote, tmp_path):
     base = remote.commit(CASES["binary_after_text"].base)
     short = CASES["binary_after_text"].patch.replace(
@@ -204,6 +213,7 @@ def test_no_hook_and_no_configuration_of_the_user_is_read(remote, tmp_path, monk
     (tmp_path / ".gitconfig").write_text(f"[core]\n\tfsmonitor = touch {canary}\n\tpager = touch {canary}\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", f"touch {canary}")
+    monkeypatch.setenv("GIT_TRACE", str(canary))
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     base = remote.commit(CASES["crlf"].base)
     mirror = mirror_of(remote, tmp_path)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runs.domain.patch import file_index, read_patch
+from runs.domain.patch import NotAPatch, file_index, read_patch
 from runs.domain.paths import path_problem
 from tests.git.repos import Remote, mirror_of
 
 names = st.text(
-    alphabet=st.sampled_from([*list("ab./ \t\"'é日-+@_"), "�", "\\"]), min_size=1, max_size=12
+    alphabet=st.sampled_from([*"ab./ \t\"'é日-+@_", "\udce9", "\\"]), min_size=1, max_size=12
 ).filter(lambda name: path_problem(name) is None)
 lines = st.lists(
     st.sampled_from(
@@ -40,9 +41,11 @@ def edits(draw):
     before = _without_clashes(draw(trees))
     after = dict(draw(trees))
     for path, entry in before.items():
-        fate = draw(st.sampled_from(["keep", "keep", "move", "drop", "mode"]))
+        fate = draw(st.sampled_from(["keep", "edit", "edit", "move", "drop", "mode"]))
         if fate == "keep":
             after[path] = entry
+        elif fate == "edit" and entry[0].startswith("100"):
+            after[path] = (entry[0], draw(text))
         elif fate == "move":
             after[draw(names)] = entry
         elif fate == "mode" and entry[0] == "100644":
@@ -61,7 +64,13 @@ def test_reader_git_and_tree_agree_on_every_change(pair):
         patch = remote.diff(base, wanted)
         if not patch:
             return
-        reading = mirror_of(remote, Path(folder)).read(patch, base)
+        mirror = mirror_of(remote, Path(folder))
+        if not remote.takes(patch, base):
+            # A folder named ' ', or a link that makes room for a folder: git refuses its own diff.
+            with pytest.raises(NotAPatch):
+                mirror.read(patch, base)
+            return
+        reading = mirror.read(patch, base)
         assert reading.tree == wanted
         expected = {
             path for path in pair[0].keys() | pair[1].keys() if pair[0].get(path) != pair[1].get(path)

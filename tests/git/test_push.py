@@ -103,17 +103,21 @@ def test_a_branch_with_a_like_ending_is_not_in_the_way(remote, provider, change)
     assert provider.create(change).created is True
 
 
-def test_a_branch_that_appears_meanwhile_wins(remote, provider, change, monkeypatch):
+@pytest.mark.parametrize("theirs", ["a commit of their own", "only the base"])
+def test_a_branch_that_appears_meanwhile_wins(remote, provider, change, monkeypatch, theirs):
+    made = change.base_commit
+    if theirs != "only the base":
+        made = remote.commit([("f.txt", "100644", b"mine\n")], branch="theirs", on=made)
     real = GitProvider._check_base
 
     def late(self, *args):
-        remote.commit([("f.txt", "100644", b"mine\n")], branch=BRANCH, on=change.base_commit)
+        remote.git("update-ref", f"refs/heads/{BRANCH}", made)
         return real(self, *args)
 
     monkeypatch.setattr(GitProvider, "_check_base", late)
     with pytest.raises(BranchTaken):
         provider.create(change)
-    assert remote.show(f"{BRANCH}:f.txt") == b"mine\n"
+    assert remote.branches()[BRANCH] == made
 
 
 def test_a_push_whose_answer_was_lost_is_found(remote, provider, change):

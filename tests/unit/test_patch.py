@@ -198,6 +198,7 @@ HUNK = b"@@ -1 +1 @@\n-a\n+b\n"
         b"diff --git a/f b/f\n--- a/f\n+++ b/g\n" + HUNK,
         b"diff --git a/f b/f\n--- a/g\n+++ b/g\n" + HUNK,
         b"diff --git a/f b/f\nsimilarity index 90%\nrename from f\nrename to g\n",
+        b"diff --git a/f b/g\nsimilarity index 90%\nrename from f\nrename to g\n--- a/g\n+++ b/f\n" + HUNK,
         b"diff --git a/f b/f\nnew file mode 100644\ndeleted file mode 100644\n",
         2 * (b"diff --git a/f b/f\n--- a/f\n+++ b/f\n" + HUNK),
     ],

@@ -83,6 +83,11 @@ LOST = [
     ("tests/test_x.py", PY, PY.replace("assert g() == 1", "assert True")),
     ("tests/test_x.py", PY, PY.replace("    assert f(2) == 3\n", "") + "\ndef test_c():\n    assert h()\n"),
     ("tests/helpers.py", "def check(x):\n    assert x\n    assert x.y\n", "def check(x):\n    assert x\n"),
+    (
+        "tests/test_x.py",
+        "def check(x):\n    assert x\n    assert x.y\n",
+        "def check(x):\n    assert x\n\n\ndef test_new():\n    assert 2\n",
+    ),
     ("src/x.test.ts", JS, JS.replace("  expect(sub(1)).toBe(0)\n", "")),
     ("pkg/x_test.go", GO, GO.replace('t.Error("no")', "_ = 1")),
     ("src/test/java/AddTest.java", JAVA, JAVA.replace("assertEquals(2, add(1))", "add(1)")),
@@ -122,6 +127,10 @@ INTACT = [
                 + PY.replace("    assert f(1) == 2\n    assert f(2) == 3\n", "    check()\n"),
             )
         ],
+    ),
+    (
+        "split in two",
+        [("tests/test_x.py", PY, PY.replace("    assert f(2)", "\n\ndef test_a_more():\n    assert f(2)"))],
     ),
     ("unskipped", [("tests/test_x.py", "@pytest.mark.skip\n" + PY, PY)]),
     ("skip re-worded in place", [("src/x.test.ts", JS, JS.replace("sub(1)", "sub(2)"))]),
