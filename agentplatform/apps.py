@@ -10,7 +10,10 @@ class AgentPlatformConfig(AppConfig):
     verbose_name = "Agent Platform"
 
     def ready(self) -> None:
+        from agentplatform import wiring
         from agentplatform.database import grant_after_migrate
+
+        wiring.connect()
 
         # Once, when all apps are migrated: the signal is sent per app, after the last migration.
         owner_of_tables = apps.get_app_config(settings.AUTH_USER_MODEL.split(".")[0])

@@ -29,6 +29,13 @@ class ApprovalRequest(models.Model):
     needed = models.PositiveIntegerField(default=1)
     requested_at = models.DateTimeField()
     due_at = models.DateTimeField(null=True, blank=True)
+    on_timeout = models.CharField(
+        max_length=10, default="cancel", help_text="What the policy does when it is overdue."
+    )
+    assigned = models.ForeignKey(
+        "runs.Person", null=True, blank=True, on_delete=models.PROTECT, related_name="assigned_approvals"
+    )
+    snoozed_until = models.DateTimeField(null=True, blank=True)
     closed_at = models.DateTimeField(null=True, blank=True)
     closed_by = models.CharField(max_length=200, blank=True)
     close_reason = models.TextField(blank=True)
@@ -64,7 +71,10 @@ class Decision(models.Model):
 
     class Meta:
         db_table = "approval_decisions"
-        constraints = [models.UniqueConstraint(fields=["request", "by"], name="one_decision_per_person")]
+        # A vote counts for the version it was given on; a newer version may be voted on again.
+        constraints = [
+            models.UniqueConstraint(fields=["request", "by", "version"], name="one_decision_per_version")
+        ]
         ordering = ["at", "id"]
 
     def __str__(self) -> str:

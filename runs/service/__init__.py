@@ -1,7 +1,7 @@
 """One road for every change: API, pages, admin, Celery and commands all come through here."""
 
 from runs.service.accounts import person_create, repository_create, worker_create
-from runs.service.gates import Held, guards_with_waiver, policy_of, run_lock
+from runs.service.gates import Held, guards_with_waiver, run_lock
 from runs.service.people import run_direct, run_note
 from runs.service.runs import Outcome, apply_batch, apply_event
 from runs.service.tasks import (
@@ -26,7 +26,6 @@ __all__ = [
     "guards_with_waiver",
     "instruction_add",
     "person_create",
-    "policy_of",
     "repository_create",
     "run_again",
     "run_direct",

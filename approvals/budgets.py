@@ -1,0 +1,41 @@
+"""What a person may raise a run's budget to at its budget gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from runs.domain.payloads import cost_of
+from runs.domain.policy import BUDGET
+from runs.domain.state import RunState
+
+_MOST: Final = 10**9
+
+
+def problems(budget: Any, state: RunState, ceiling: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What is wrong with ``budget`` (limit → new value), by field; {} when it may be set.
+
+    It must get the run going again: a cost limit not above what is spent would only open the gate anew.
+    """
+    if not isinstance(budget, dict) or not budget:
+        return {"budget": ["say the new limits, such as max_cost_usd"]}
+    wrong = {f"budget.{name}": [text] for name in budget if (text := _wrong(name, budget[name], ceiling))}
+    spent, limit = Decimal(state.used["cost_usd"]), budget.get("max_cost_usd", state.budget["max_cost_usd"])
+    amount = cost_of(limit)
+    if not wrong and amount is not None and amount <= spent:
+        wrong["budget.max_cost_usd"] = [f"must be above the ${spent:f} that are spent"]
+    return wrong
+
+
+def _wrong(name: str, value: Any, ceiling: Mapping[str, Any]) -> str:
+    if name not in BUDGET:
+        return f"is not known; known are {', '.join(BUDGET)}"
+    if name == "max_cost_usd":
+        if cost_of(value) is None:
+            return "must be an amount in US dollars"
+    elif not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
+        return "must be a whole number"
+    if name in ceiling and Decimal(str(value)) > Decimal(str(ceiling[name])):
+        return f"is above the policy's ceiling of {ceiling[name]}"
+    return ""

@@ -1,0 +1,155 @@
+"""Persons around requests, loaded for many requests at once: authors, votes, those who may decide."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Q
+
+from agentplatform.clock import database_now
+from approvals.models import ApprovalRequest, Decision
+from approvals.policy import APPROVING, Standing, Viewer, enough_people
+from runs.auth import Action, Principal, may
+from runs.domain.guards import LABELS, blocking
+from runs.domain.vocabulary import ApprovalStatus, Gate, PersonRole
+from runs.models import Instruction, Lease, Person, RoleGrant
+
+#: What the rules read beside a request's own row.
+RELATED = ("run", "task__created_by", "repository", "assigned")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the rules need to know about a set of requests; five queries, however many there are.
+
+    ``authors`` and ``decisions`` go by request id, ``deciders`` (persons' keys) by repository id.
+    """
+
+    now: datetime
+    authors: Mapping[str, Mapping[str, list[str]]]
+    decisions: Mapping[str, list[Decision]]
+    deciders: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def standing(self, request: ApprovalRequest, *, override: bool = False) -> Standing:
+        """The request as the rules see it now."""
+        return Standing(
+            gate=Gate(request.gate),
+            needed=request.needed,
+            authors=self.authors.get(request.pk, {}),
+            voted=frozenset(vote.by.person_key for vote in self.votes(request)),
+            closed=closed_sentence(request, self.now),
+            blocking=[LABELS[guard["name"]] for guard in blocking(request.guards)],
+            override=override,
+        )
+
+    def votes(self, request: ApprovalRequest) -> list[Decision]:
+        """Approvals of what the request shows now."""
+        return [
+            decision
+            for decision in self.decisions.get(request.pk, ())
+            if decision.decision in APPROVING
+            and (decision.version, decision.subject_sha256) == (request.version, request.subject_sha256)
+        ]
+
+    def is_stuck(self, request: ApprovalRequest, *, override: bool = False) -> bool:
+        """Whether nobody is left who may decide, or too few for the quorum."""
+        if request.status != ApprovalStatus.OPEN or request.gate == Gate.QUESTION:
+            return False
+        deciders = self.deciders.get(request.repository_id, frozenset())
+        return not enough_people(self.standing(request, override=override), deciders)
+
+
+def surroundings(requests: Collection[ApprovalRequest]) -> Surroundings:
+    """Load what the rules need; the requests come with ``RELATED``."""
+    decisions: dict[str, list[Decision]] = defaultdict(list)
+    ids = [request.pk for request in requests]
+    for row in Decision.objects.filter(request_id__in=ids).select_related("by").order_by("at", "id"):
+        decisions[row.request_id].append(row)
+    deciders = _deciders({request.repository_id for request in requests})
+    return Surroundings(database_now(), _authors(requests), decisions, deciders)
+
+
+def viewer_of(principal: Principal, repository_id: str) -> Viewer:
+    """How the rules see this caller in that repository."""
+    return Viewer(
+        person=principal.person.person_key if principal.person else "",
+        may_review=may(principal, Action.APPROVE, repository_id),
+        may_answer=may(principal, Action.ANSWER, repository_id),
+        may_waive=may(principal, Action.WAIVE, repository_id),
+    )
+
+
+def is_overdue(request: ApprovalRequest, now: datetime) -> bool:
+    """Past its due time, unless the policy lets it escalate instead of ending."""
+    return request.due_at is not None and request.due_at <= now and request.on_timeout != "escalate"
+
+
+def closed_sentence(request: ApprovalRequest, now: datetime) -> str:
+    """Why nothing can be decided any more, or "" while it can."""
+    if request.status == ApprovalStatus.OPEN:
+        if is_overdue(request, now):
+            return f"This was due at {request.due_at:%Y-%m-%d %H:%M} UTC; nothing can be decided any more."
+        return ""
+    at = f"{request.closed_at:%Y-%m-%d %H:%M} UTC" if request.closed_at else "an unknown time"
+    words = {
+        ApprovalStatus.APPROVED: f"{request.closed_by} approved this at {at}.",
+        ApprovalStatus.CHANGES_REQUESTED: f"{request.closed_by} requested changes at {at}.",
+        ApprovalStatus.REJECTED: f"{request.closed_by} rejected this at {at}.",
+        ApprovalStatus.CANCELLED: f"Withdrawn at {at}: the run was ended by {request.closed_by}.",
+        ApprovalStatus.EXPIRED: f"Expired at {at}: nobody had decided in time.",
+    }
+    return words.get(ApprovalStatus(request.status), f"Replaced at {at} by a newer request.")
+
+
+# --- authors: who asked, who wrote the instruction in force, who owns the agent -------------------
+
+
+def _authors(requests: Iterable[ApprovalRequest]) -> dict[str, dict[str, list[str]]]:
+    requests = list(requests)
+    writers = _writers({request.task_id for request in requests})
+    owners = _owners({request.run_id for request in requests})
+    found: dict[str, dict[str, list[str]]] = {}
+    for request in requests:
+        mine: dict[str, list[str]] = defaultdict(list)
+        mine[request.task.created_by.person_key].append("asked for this task")
+        number = request.run.state.get("instruction_no", 1)
+        writer = writers.get((request.task_id, number))
+        if number > 1 and writer:
+            mine[writer].append(f"wrote the instruction in force (number {number})")
+        for owner, names in owners.get(request.run_id, {}).items():
+            mine[owner].append(f"own the agent's account {', '.join(sorted(names))}")
+        found[request.pk] = dict(mine)
+    return found
+
+
+def _writers(task_ids: set[str]) -> dict[tuple[str, int], str]:
+    rows = Instruction.objects.filter(task_id__in=task_ids, author__isnull=False).select_related("author")
+    return {(row.task_id, row.number): row.author.person_key for row in rows if row.author}
+
+
+def _owners(run_ids: set[str]) -> dict[str, dict[str, set[str]]]:
+    leases = Lease.objects.filter(run_id__in=run_ids, worker__owner__isnull=False)
+    found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for lease in leases.select_related("worker__owner"):
+        if lease.worker.owner:
+            found[lease.run_id][lease.worker.owner.person_key].add(lease.worker.name)
+    return found
+
+
+def _deciders(repository_ids: set[str]) -> dict[str, frozenset[str]]:
+    """Persons who have a deciding role, by repository."""
+    roles = (PersonRole.REVIEWER, PersonRole.ADMIN)
+    everywhere = {p.person_key for p in Person.objects.filter(is_superuser=True, is_active=True)}
+    by_repository: dict[str, set[str]] = defaultdict(set)
+    grants = RoleGrant.objects.filter(
+        Q(repository__isnull=True) | Q(repository_id__in=repository_ids),
+        role__in=roles,
+        person__is_active=True,
+    )
+    for grant in grants.select_related("person"):
+        place = everywhere if grant.repository_id is None else by_repository[grant.repository_id]
+        place.add(grant.person.person_key)
+    return {key: frozenset(everywhere | by_repository[key]) for key in repository_ids}

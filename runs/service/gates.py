@@ -1,0 +1,45 @@
+"""What a decision at a gate needs of its run. The approvals app decides; this holds the run still."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from agentplatform.clock import database_now
+from runs import store
+from runs.domain import guards
+from runs.domain.facts import Json, stamp
+from runs.domain.policy import Effective
+from runs.domain.state import RunState
+from runs.models import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A locked run, the policy in force now, and the database's clock read after the lock."""
+
+    run: Run
+    state: RunState
+    policy: Effective
+    now: datetime
+
+
+def run_lock(run_id: str) -> Held:
+    """Lock a run for a decision; in a transaction. Its requests change only under this lock.
+
+    Raises ``NotFound``.
+    """
+    run = store.lock_run(run_id)
+    around = store.surroundings(run)
+    return Held(run, RunState.from_json(run.state), around.policy, database_now())
+
+
+def guards_with_waiver(held: Held, *, guard: str, reason: str, by_name: str) -> list[Json]:
+    """Every guard of a held run, evaluated as if ``guard`` were waived by that person for that reason."""
+    waiver = {"by": by_name, "reason": reason, "at": stamp(held.now)}
+    state = replace(held.state, waivers={**held.state.waivers, guard: waiver})
+    patch_id = (state.patch or {}).get("id", "")
+    patch = store.artifacts_of(held.run.pk, [patch_id]).get(patch_id)
+    reading = patch.facts if patch else None
+    evidence = guards.Evidence(state, held.run.task.contract, held.policy.values, reading)
+    return [result.to_json() for result in guards.evaluate(evidence)]

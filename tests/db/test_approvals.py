@@ -1,0 +1,446 @@
+"""A request opens and closes with its run, and one person's word is recorded once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from approvals.models import ApprovalRequest, Decision
+from approvals.service import approval_decide, approval_waive
+from runs import auth, projections, service
+from runs.domain.commands import CONTROL_PLANE, Command
+from runs.domain.errors import (
+    ApprovalClosed,
+    ApprovalDecided,
+    ApprovalForbidden,
+    ApprovalSuperseded,
+    GuardFailed,
+    Invalid,
+    NotAllowedNow,
+    NotFound,
+    PermissionDenied,
+)
+from runs.domain.state import RunState
+from runs.domain.tasks import TaskState
+from runs.domain.vocabulary import Ev, PersonRole, Risk, RunStatus
+from runs.models import Run, RunEvent, Task
+from tests import factories as make
+
+pytestmark = pytest.mark.django_db
+
+WAITING = RunStatus.WAITING_FOR_APPROVAL
+P = PersonRole
+
+
+def reviewer(name="", where=None, **fields):
+    return make.person(P.REVIEWER, name=name, repository=where, **fields)
+
+
+def waiting(**fields):
+    """A run at a gate, and its request."""
+    holder = make.run_in(WAITING, **fields)
+    return holder, ApprovalRequest.objects.get(run=holder.run, status="open")
+
+
+def decide(request, who, word="approve", **fields):
+    """What the page posts, of what the request shows."""
+    shown = {"version": request.version, "subject_sha256": request.subject_sha256}
+    return approval_decide(
+        approval_id=request.pk, decision=word, by=auth.of_person(who), **{**shown, **fields}
+    )
+
+
+def status(run):
+    return Run.objects.get(pk=run.pk).status
+
+
+@pytest.fixture(autouse=True)
+def queue_and_runs_agree(request):
+    """The invariant, after every test: an open request for each waiting run, and for none else."""
+    yield
+    waiting_runs = set(Run.objects.filter(status=WAITING).values_list("pk", flat=True))
+    asked = list(ApprovalRequest.objects.filter(status="open").values_list("run_id", flat=True))
+    assert len(asked) == len(set(asked))
+    assert set(asked) == waiting_runs
+
+
+# --- opening and closing --------------------------------------------------------------------------
+
+
+def test_a_patch_gate_opens_a_request_with_its_evidence():
+    holder, request = waiting()
+    assert (request.gate, request.version, request.needed) == ("patch", 1, 1)
+    assert request.subject_sha256 == holder.state.patch["sha256"]
+    assert {guard["name"] for guard in request.guards} >= {"paths", "secret_scan", "verification"}
+    assert request.due_at > request.requested_at
+
+
+def test_approving_moves_the_run_and_closes_the_request():
+    holder, request = waiting()
+    carol = reviewer("carol")
+    outcome = decide(request, carol, comment="fine")
+    assert status(holder.run) == RunStatus.PR_CREATING
+    closed = ApprovalRequest.objects.get(pk=request.pk)
+    assert (closed.status, closed.closed_by, closed.close_reason) == ("approved", "carol", "fine")
+    assert outcome.run.event.facts["by"] == [{"id": carol.pk, "name": "carol"}]
+    assert Decision.objects.get().by == carol
+
+
+def test_rejecting_ends_the_run_with_the_reason():
+    holder, request = waiting()
+    decide(request, reviewer(), "reject", comment="not wanted")
+    state = RunState.from_json(Run.objects.get(pk=holder.run_id).state)
+    assert (state.status, state.failure["category"], state.failure["summary"]) == (
+        "FAILED",
+        "REVIEW_REJECTED",
+        "not wanted",
+    )
+
+
+def test_requested_changes_become_the_next_instruction():
+    holder, request = waiting()
+    carol = reviewer("carol")
+    decide(request, carol, "request_changes", comment="leave the API alone")
+    task = TaskState.from_json(Task.objects.get(pk=request.task_id).state)
+    assert [(i["number"], i["text"]) for i in task.instructions][-1] == (2, "leave the API alone")
+    state = RunState.from_json(Run.objects.get(pk=holder.run_id).state)
+    assert (state.status, state.instruction_no, state.attempt["number"]) == ("EXECUTING", 2, 2)
+
+
+def test_cancelling_closes_the_request_in_the_same_transaction():
+    holder, request = waiting()
+    alice = make.person(P.OPERATOR, name="alice")
+    caller = auth.of_person(alice).caller
+    service.run_direct(run_id=holder.run_id, event=Ev.CANCEL_REQUESTED, reason="obsolete", by=caller)
+    closed = ApprovalRequest.objects.get(pk=request.pk)
+    assert (closed.status, closed.closed_by, closed.close_reason) == ("cancelled", "alice", "obsolete")
+    with pytest.raises(ApprovalClosed, match="alice") as refused:
+        decide(request, reviewer())
+    assert refused.value.extra["run_status"] == "CANCELLED"
+    assert status(holder.run) == "CANCELLED"
+
+
+def test_run_and_request_are_written_together_or_not_at_all(monkeypatch):
+    holder = make.run_in(RunStatus.JUDGING)
+    events = RunEvent.objects.filter(run_id=holder.run_id).count()
+
+    def break_down(told):
+        if told.state.status == WAITING:
+            raise RuntimeError("power cut")
+
+    monkeypatch.setattr(projections, "_listeners", [*projections._listeners, break_down])
+    with pytest.raises(RuntimeError, match="power cut"):
+        holder.judge()
+    assert status(holder.run) == RunStatus.JUDGING
+    assert RunEvent.objects.filter(run_id=holder.run_id).count() == events
+    assert not ApprovalRequest.objects.exists()
+    monkeypatch.undo()
+    holder.judge()
+    assert ApprovalRequest.objects.get().run_id == holder.run_id
+
+
+# --- what was shown -------------------------------------------------------------------------------
+
+
+def test_a_decision_about_another_patch_or_version_decides_nothing():
+    holder, request = waiting()
+    carol = reviewer()
+    for stale in ({"version": 2}, {"subject_sha256": "0" * 64}, {"subject_sha256": ""}):
+        with pytest.raises(ApprovalSuperseded) as refused:
+            decide(request, carol, **stale)
+        assert refused.value.extra["subject_sha256"] == request.subject_sha256
+    assert status(holder.run) == WAITING
+    assert not Decision.objects.exists()
+
+
+def test_an_old_tab_cannot_approve_the_patch_that_replaced_what_it_shows():
+    holder, old = waiting()
+    bob, carol = reviewer("bob"), reviewer("carol")
+    decide(old, carol, "request_changes", comment="again")
+    make.drive(make.claim(holder.machine, holder.run), WAITING)  # the same bytes, a new request
+    new = ApprovalRequest.objects.get(status="open")
+    with pytest.raises(ApprovalSuperseded) as refused:
+        decide(old, bob)
+    assert refused.value.extra["approval_id"] == new.pk
+    assert new.subject_sha256 == old.subject_sha256
+    assert status(holder.run) == WAITING
+    decide(new, bob)
+    assert status(holder.run) == RunStatus.PR_CREATING
+
+
+def test_an_overdue_request_cannot_be_decided_even_before_the_sweep(monkeypatch):
+    holder, request = waiting()
+    later = request.due_at + timedelta(seconds=5)
+    monkeypatch.setattr("approvals.people.database_now", lambda: later)
+    with pytest.raises(ApprovalClosed, match="was due at") as refused:
+        decide(request, reviewer())
+    assert refused.value.extra["approval_status"] == "expired"
+    assert status(holder.run) == WAITING
+
+
+def test_an_overdue_request_that_escalates_can_still_be_decided(monkeypatch):
+    where = make.repository(policy={"on_approval_timeout": "escalate"})
+    holder, request = waiting(where=where)
+    later = request.due_at + timedelta(seconds=5)
+    monkeypatch.setattr("approvals.people.database_now", lambda: later)
+    decide(request, reviewer())
+    assert status(holder.run) == RunStatus.PR_CREATING
+
+
+# --- who may --------------------------------------------------------------------------------------
+
+
+def test_what_is_not_theirs_to_know_does_not_exist():
+    _, request = waiting()
+    elsewhere = reviewer("dave", where=make.repository())
+    for word in ("approve", "reject", "nonsense"):
+        with pytest.raises((NotFound, Invalid)):
+            decide(request, elsewhere, word)
+    with pytest.raises(NotFound) as unknown:
+        decide(ApprovalRequest(pk="apr_unknown", version=1, subject_sha256=""), elsewhere)
+    with pytest.raises(NotFound) as hidden:
+        decide(request, elsewhere)
+    assert (unknown.value.detail, unknown.value.extra) == (hidden.value.detail, hidden.value.extra)
+
+
+def test_only_reviewers_decide():
+    _, request = waiting()
+    for role in (P.VIEWER, P.SUBMITTER, P.OPERATOR):
+        with pytest.raises(ApprovalForbidden, match="Only a reviewer"):
+            decide(request, make.person(role))
+    decide(request, make.person(P.ADMIN))
+
+
+def test_who_asked_for_the_task_cannot_approve_it_by_any_account():
+    alice = make.person(P.SUBMITTER, P.REVIEWER, name="alice")
+    other_account = reviewer("alice-two", same_person_as=alice)
+    _, request = waiting(by=alice)
+    for account in (alice, other_account):
+        with pytest.raises(ApprovalForbidden, match="You asked for this task"):
+            decide(request, account)
+    decide(request, alice, "reject", comment="I do not want it any more")
+
+
+def test_the_author_of_the_instruction_in_force_cannot_approve():
+    holder, request = waiting()
+    carol = reviewer("carol")
+    decide(request, carol, "request_changes", comment="smaller")
+    make.drive(make.claim(holder.machine, holder.run), WAITING)
+    request = ApprovalRequest.objects.get(status="open")
+    with pytest.raises(ApprovalForbidden, match="wrote the instruction in force"):
+        decide(request, carol)
+    decide(request, reviewer())
+
+
+def test_the_owner_of_the_agent_cannot_approve():
+    owner = reviewer("owner")
+    machine = make.worker(name="eu-3")
+    machine.account.owner = owner
+    machine.account.save()
+    _, request = waiting(machine=machine)
+    with pytest.raises(ApprovalForbidden, match="own the agent's account eu-3"):
+        decide(request, owner)
+
+
+def test_an_override_needs_a_policy_that_allows_it_and_a_reason():
+    alice = make.person(P.SUBMITTER, P.REVIEWER)
+    _, strict = waiting(by=alice)
+    with pytest.raises(ApprovalForbidden):
+        decide(strict, alice, override=True, comment="urgent")
+    _, lax = waiting(by=alice, where=make.repository(policy={"override": True}))
+    with pytest.raises(ApprovalForbidden):
+        decide(lax, alice, comment="urgent")
+    with pytest.raises(Invalid):
+        decide(lax, alice, override=True)
+    outcome = decide(lax, alice, override=True, comment="urgent")
+    assert outcome.decision.override
+    assert "asked for this task" in outcome.run.event.facts["override"]
+
+
+# --- votes ----------------------------------------------------------------------------------------
+
+
+def two_needed(**fields):
+    where = make.repository(policy={"approvals": {risk.value: 2 for risk in Risk}})
+    return waiting(where=where, **fields)
+
+
+def test_two_approvals_are_two_persons_not_two_accounts():
+    holder, request = two_needed()
+    carol = reviewer("carol")
+    carol_too = reviewer("carol-two", same_person_as=carol)
+    first = decide(request, carol)
+    assert (first.votes_missing, first.run.event.type) == (1, Ev.VOTE_RECORDED)
+    with pytest.raises(ApprovalForbidden, match="approved this already"):
+        decide(request, carol_too)
+    assert status(holder.run) == WAITING
+    last = decide(request, reviewer("bob"))
+    assert [by["name"] for by in last.run.event.facts["by"]] == ["carol", "bob"]
+    assert status(holder.run) == RunStatus.PR_CREATING
+
+
+def test_a_vote_does_not_count_for_what_is_shown_later():
+    where = make.repository(
+        policy={"approvals": {risk.value: 2 for risk in Risk}, "generated_paths": ["clock.py"]}
+    )
+    holder, request = waiting(where=where)
+    carol = reviewer("carol")
+    decide(request, carol)
+    operator = auth.of_person(make.person(P.OPERATOR))
+    approval_waive(approval_id=request.pk, guard="generated_files", reason="by hand", version=1, by=operator)
+    request = ApprovalRequest.objects.get(pk=request.pk)
+    assert decide(request, reviewer("bob")).votes_missing == 1
+    assert decide(request, carol).votes_missing == 0
+    assert status(holder.run) == RunStatus.PR_CREATING
+
+
+def test_saying_the_same_twice_is_one_decision():
+    holder, request = waiting()
+    carol = reviewer("carol")
+    first, again = decide(request, carol), decide(request, carol)
+    assert again.replayed
+    assert again.decision == first.decision
+    assert Decision.objects.count() == 1
+    assert RunEvent.objects.filter(run_id=holder.run_id, event_type="approved").count() == 1
+
+
+def test_whoever_comes_second_is_told_who_decided_and_how():
+    holder, request = waiting()
+    decide(request, reviewer("bob"))
+    with pytest.raises(ApprovalDecided, match="bob approved this") as refused:
+        decide(request, reviewer("carol"), "reject", comment="no")
+    assert refused.value.extra["decided_by"] == ["bob"]
+    assert status(holder.run) == RunStatus.PR_CREATING
+    assert Decision.objects.count() == 1
+
+
+def test_asking_for_changes_and_rejecting_need_a_reason():
+    _, request = waiting()
+    for word in ("request_changes", "reject"):
+        with pytest.raises(Invalid) as refused:
+            decide(request, reviewer(), word, comment="  ")
+        assert refused.value.errors == {"comment": ["say why"]}
+
+
+# --- guards and waivers ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def forbidden_path():
+    where = make.repository(policy={"forbidden_paths": ["clock.py"]})
+    return waiting(where=where)
+
+
+def test_a_blocking_guard_forbids_approving_until_somebody_who_may_waives_it(forbidden_path):
+    holder, request = forbidden_path
+    carol, operator = reviewer("carol"), make.person(P.OPERATOR, name="olga")
+    with pytest.raises(GuardFailed) as refused:
+        decide(request, carol)
+    assert [guard["name"] for guard in refused.value.extra["guards"]] == ["paths"]
+    waiver = {"approval_id": request.pk, "guard": "paths", "reason": "agreed", "version": 1}
+    with pytest.raises(PermissionDenied):
+        approval_waive(**waiver, by=auth.of_person(carol))
+    with pytest.raises(Invalid):
+        approval_waive(**{**waiver, "reason": " "}, by=auth.of_person(operator))
+    waived = approval_waive(**waiver, by=auth.of_person(operator))
+    assert waived.version == 2
+    assert next(g for g in waived.guards if g["name"] == "paths")["evidence"].endswith(
+        "waived by olga: agreed"
+    )
+    with pytest.raises(ApprovalSuperseded):
+        decide(request, carol)
+    decide(waived, carol)
+    assert status(holder.run) == RunStatus.PR_CREATING
+
+
+def test_only_a_failing_and_waivable_guard_is_waived(forbidden_path):
+    _, request = forbidden_path
+    operator = auth.of_person(make.person(P.OPERATOR))
+    for guard in ("secret_scan", "auto_pr_task", "no_such_guard"):
+        with pytest.raises(NotAllowedNow):
+            approval_waive(approval_id=request.pk, guard=guard, reason="so", version=1, by=operator)
+
+
+def test_guards_evaluated_again_make_a_new_version():
+    holder, request = waiting()
+    state = holder.state
+    facts = {
+        "guards": [{**guard, "value": "seen anew"} for guard in state.guards],
+        "effective_risk": state.effective_risk,
+        "policy_version": "p@2",
+    }
+    command = Command(Ev.POLICY_EVALUATED, {}, CONTROL_PLANE, "", facts=facts)
+    service.apply_event(holder.run_id, command)
+    now = ApprovalRequest.objects.get(pk=request.pk)
+    assert (now.version, now.guards[0]["value"]) == (2, "seen anew")
+    with pytest.raises(ApprovalSuperseded):
+        decide(request, reviewer())
+
+
+# --- other gates ----------------------------------------------------------------------------------
+
+
+def test_a_plan_sent_back_can_never_be_approved():
+    holder, request = waiting(plan_approval="required")
+    assert request.gate == "plan"
+    decide(request, reviewer(), "request_changes", comment="fewer files")
+    assert status(holder.run) == RunStatus.PLANNING
+    again = make.claim(holder.machine, holder.run)
+    with pytest.raises(GuardFailed):
+        again.plan()
+    again.plan(summary="another way")
+    request = ApprovalRequest.objects.get(status="open")
+    decide(request, reviewer())
+    assert status(holder.run) == RunStatus.EXECUTING
+
+
+def call(**fields):
+    holder = make.run_in(RunStatus.EXECUTING)
+    holder.post(
+        Ev.TOOL_REQUESTED, operation_id="op-1", tool="shell", arguments={"command": "make"},
+        label="make", requires_approval=True, **fields,
+    )  # fmt: skip
+    return holder, ApprovalRequest.objects.get(status="open")
+
+
+def test_a_tool_call_is_edited_by_its_reviewer():
+    holder, request = call()
+    with pytest.raises(NotAllowedNow):
+        decide(request, reviewer(), "request_changes", comment="no")
+    with pytest.raises(Invalid):
+        decide(request, reviewer(), "edit")
+    decide(request, reviewer(), "edit", arguments={"command": "make test"})
+    assert holder.state.pending["op-1"]["arguments"] == {"command": "make test"}
+    assert status(holder.run) == RunStatus.EXECUTING
+
+
+def test_a_rejected_tool_call_is_skipped_and_the_run_goes_on():
+    holder, request = call()
+    decide(request, reviewer(), "reject", comment="too dangerous")
+    assert holder.state.pending == {}
+    assert status(holder.run) == RunStatus.EXECUTING
+
+
+def test_the_comment_is_the_answer_and_the_submitter_may_give_it():
+    alice = make.person(P.SUBMITTER)
+    holder = make.run_in(RunStatus.EXECUTING, by=alice)
+    holder.post(Ev.QUESTION_ASKED, question="Which zone?")
+    request = ApprovalRequest.objects.get(status="open")
+    with pytest.raises(Invalid):
+        decide(request, alice)
+    decide(request, alice, comment="UTC")
+    assert holder.state.feedback == {"source": "answer", "text": "UTC", "artifact_id": ""}
+
+
+def test_a_budget_is_raised_above_what_is_spent_and_below_the_ceiling():
+    where = make.repository(policy={"on_budget_exceeded": "ask", "budget_ceiling": {"max_cost_usd": "5"}})
+    holder = make.run_in(RunStatus.EXECUTING, where=where, budget={"max_cost_usd": "1"})
+    holder.post(Ev.MODEL_DECISION, decision="tool", cost_usd="1.50")
+    request = ApprovalRequest.objects.get(status="open")
+    carol = reviewer()
+    for budget in (None, {}, {"max_cost_usd": "1.50"}, {"max_cost_usd": "9"}, {"max_joy": 1}):
+        with pytest.raises(Invalid):
+            decide(request, carol, budget=budget)
+    decide(request, carol, budget={"max_cost_usd": "4"})
+    assert (holder.state.status, holder.state.budget["max_cost_usd"]) == ("EXECUTING", "4")
