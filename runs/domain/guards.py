@@ -184,7 +184,7 @@ def _paths(e: Evidence) -> Found:
     if bad:
         return False, "forbidden", _some(bad), "Leave these files out."
     for allowed in allowed_layers(e.contract, e.policy):
-        outside = [n for n in names if not matches(allowed, n)]
+        outside = [n for n in names if not matches(allowed, n, fold=False)]
         if outside:
             return False, "outside allowed_paths", _some(outside), f"Only {_some(allowed)} change."
     return True, "allowed", f"{len(names)} paths, old and new names", ""
