@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from worker.drain import Drain
 from worker.errors import Refused
 from worker.loop import Worker
 
-DEFAULT_WORK_DIR = Path("var/sandboxes")
+DEFAULT_WORK_DIR = Path(os.environ.get("AGENTPLATFORM_DATA_DIR", "var")) / "sandboxes"
 
 
 @click.command(name="worker")

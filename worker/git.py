@@ -13,7 +13,7 @@ import hashlib
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -156,10 +156,14 @@ class Mirror:
 
 
 def init_bare(path: Path, *, alternate: Path | None = None) -> None:
-    """An empty git directory, without templates, that may borrow another's objects."""
-    path.mkdir(parents=True)
-    git("init", "--bare", "--quiet", "--template=", str(path), git_dir=path)
-    (path / "info").mkdir(exist_ok=True)
+    """An empty git directory that may borrow another's objects.
+
+    Written by hand: it is made for every single look, and no template has a say in it.
+    """
+    for part in ("objects/info", "refs", "info"):
+        (path / part).mkdir(parents=True)
+    (path / "HEAD").write_text("ref: refs/heads/main\n")
+    (path / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
     (path / "info" / "attributes").write_text(_ATTRIBUTES)
     if alternate is not None:
         (path / "objects" / "info" / "alternates").write_text(f"{alternate / 'objects'}\n")
@@ -181,7 +185,7 @@ class Tree:
     def paths(self) -> list[str]:
         return _split(self._git("ls-files", "-z", work_tree=False))
 
-    def untracked(self, *, ignore_from: Path) -> list[str]:
+    def untracked(self, *, ignore_from: Callable[[], Path]) -> list[str]:
         """Files the base does not know and its own `.gitignore`s do not hide.
 
         The ignore files are those of the base commit, not those in the checkout: an agent could
@@ -190,7 +194,7 @@ class Tree:
         found = _split(self._git("ls-files", "-z", "--others"))
         # A folder with a `.git` of its own is listed as one entry, and cannot be part of a patch.
         files = [path for path in found if not path.endswith("/")]
-        ignored = self._ignored(files, ignore_from)
+        ignored = self._ignored(files, ignore_from()) if files else frozenset()
         return [path for path in files if path not in ignored]
 
     def write_ignore_files(self, folder: Path) -> None:
@@ -225,8 +229,6 @@ class Tree:
         )
 
     def _ignored(self, paths: Sequence[str], ignore_from: Path) -> frozenset[str]:
-        if not paths:
-            return frozenset()
         out = git(
             "check-ignore",
             "--no-index",

@@ -128,12 +128,12 @@ def _name(text: str, prefix: str) -> str | None:
 
 
 def _unquote(text: str) -> str:
-    """A name in C style, as git quotes those with unusual bytes."""
+    """A name in C style, as git quotes those with unusual bytes; what is no UTF-8 becomes �."""
     out, index, end = bytearray(), 1, len(text) - 1
     while index < end:
         character = text[index]
         if character != "\\":
-            out += character.encode("utf-8", "surrogateescape")
+            out += character.encode("utf-8", "replace")
             index += 1
         elif text[index + 1] in _ESCAPES:
             out.append(_ESCAPES[text[index + 1]])
@@ -141,4 +141,4 @@ def _unquote(text: str) -> str:
         else:
             out.append(int(text[index + 1 : index + 4], 8) & 0xFF)
             index += 4
-    return out.decode("utf-8", "surrogateescape")
+    return out.decode("utf-8", "replace")

@@ -1,9 +1,9 @@
 """A run's own folder: checkouts at the base commit, homes, and everything beside them.
 
-    sandboxes/<id>/owner.json   which process made it, so that orphans can be told
-                   agent/       checkout and home of the agent
-                   verify/ …    the same for a verification, never the agent's folder
-                   git-1/ …     git directories, one per look, trusted because always new
+    runs/<id>/owner.json   which process made it, so that orphans can be told
+              agent/       checkout and home of the agent
+              verify/ …    the same for a verification, never the agent's folder
+              git-1/ …     git directories, one per look, trusted because always new
 
 Isolation is "process": own session, environment and home, bounded resources. The file system and
 the network are the worker's; a worker of an untrusted fleet runs in a container of its own.
@@ -95,7 +95,7 @@ class Checkout:
         return tree.diff(untracked=new)
 
     def _untracked(self, tree: Tree) -> list[str]:
-        return tree.untracked(ignore_from=self.sandbox.ignore_files())
+        return tree.untracked(ignore_from=self.sandbox.ignore_files)
 
 
 @dataclass(eq=False)
@@ -119,7 +119,7 @@ class Sandbox:
         except GitError as error:
             raise RepositoryUnreachable(str(error)) from error
         sandbox_id = f"sbx-{uuid.uuid4().hex[:20]}"
-        root = work_dir / "sandboxes" / sandbox_id
+        root = work_dir / "runs" / sandbox_id
         root.mkdir(parents=True, mode=0o700)
         _write_owner(root, run_id=run_id)
         return cls(id=sandbox_id, root=root.resolve(), mirror=mirror.path.resolve(), base_commit=commit)
@@ -159,7 +159,7 @@ class Sandbox:
 def sweep_orphans(work_dir: Path) -> list[str]:
     """Remove sandboxes of processes that are dead; those of live ones, and of other hosts, stay."""
     swept = []
-    for root in sorted((work_dir / "sandboxes").glob("sbx-*")):
+    for root in sorted((work_dir / "runs").glob("sbx-*")):
         if _is_orphan(root):
             gone = end_marked(root.name) and remove_tree(root)
             logger.info("%s orphaned sandbox %s", "removed" if gone else "could not remove", root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,13 +21,17 @@ from worker.transport import Patience
 QUICK = Patience(attempts=8, seconds=10, wait_initial=0.01, wait_max=0.05)
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "repository"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("template")
+    git(folder, "init", "-q", "-b", "main", "--template=")
     commit_files(folder, FILES)
     return folder
+
+
+@pytest.fixture
+def repository(tmp_path: Path, template: Path) -> Path:
+    return shutil.copytree(template, tmp_path / "repository")
 
 
 @pytest.fixture
@@ -81,7 +86,7 @@ def work(make_worker: Callable[..., Worker], work_dir: Path) -> Callable[..., No
 
     def run(**settings: Any) -> None:
         make_worker(**settings).run(once=True)
-        assert not list((work_dir / "sandboxes").glob("*"))
+        assert not list((work_dir / "runs").glob("*"))
 
     return run
 

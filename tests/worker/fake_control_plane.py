@@ -77,7 +77,7 @@ class State:
     steps: list[Json] = field(default_factory=list)
     cited: dict[str, Json] = field(default_factory=dict)
     feedback: Any = None
-    heartbeat_interval_seconds: float = 0.05
+    heartbeat_interval_seconds: float = 0.1
     lease_seconds: float = 60.0
 
 

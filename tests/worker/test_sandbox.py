@@ -163,7 +163,7 @@ def test_sweeping_spares_the_living_and_the_strangers(make: Make, work_dir: Path
     for sandbox, edit in edits.items():
         owner = json.loads((sandbox.root / OWNER_FILE).read_text())
         (sandbox.root / OWNER_FILE).write_text(json.dumps({**owner, **edit}))
-    half_made = work_dir / "sandboxes" / "sbx-half-made"
+    half_made = work_dir / "runs" / "sbx-half-made"
     half_made.mkdir()
     assert set(sweep_orphans(work_dir)) == {reused.id, old_boot.id}
     assert living.root.exists()
@@ -185,7 +185,7 @@ def test_kill_of_the_worker_leaves_an_orphan_that_the_next_start_sweeps(
     plane.wait_for(lambda: started.exists() and started.read_text().strip() != "")
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
-    orphan = next((work_dir / "sandboxes").iterdir())
+    orphan = next((work_dir / "runs").iterdir())
     # Its lease runs out; the run can be claimed again, and another agent does better.
     plane.take_lease_away()
     contract["agent"]["command"] = "sed -i s/two/three/ notes.txt"
@@ -195,7 +195,7 @@ def test_kill_of_the_worker_leaves_an_orphan_that_the_next_start_sweeps(
     )
     assert second.returncode == 0, second.stderr
     assert plane.state.status == "SUCCEEDED"
-    assert not list((work_dir / "sandboxes").iterdir())
+    assert not list((work_dir / "runs").iterdir())
     assert end_marked(orphan.name, seconds=0)
     assert plane.token.encode() not in second.stderr + second.stdout
 

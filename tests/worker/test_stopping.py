@@ -129,7 +129,7 @@ def test_a_lost_lease_ends_the_work_without_a_word(
     contract["agent"]["command"] = until_killed(started)
     thread = work_aside()
     wait_for_file(plane, started)
-    sandbox = next((work_dir / "sandboxes").iterdir()).name
+    sandbox = next((work_dir / "runs").iterdir()).name
     before = plane.types()
     plane.take_lease_away()
     end(thread)

@@ -135,7 +135,6 @@ def test_lost_work_without_a_checkpoint_aborts_the_attempt(
 ) -> None:
     left_behind("EXECUTING")
     plane.state.lost = [{"operation_id": "run_1.a1.r0.f1"}]
-    plane.after_event = lambda event: plane.state.lost.clear()
     # The follow-up of the control plane: a new attempt, in which nothing is lost.
     plane.after_event = lambda event: plane.state.lost.clear() if event == "attempt_finished" else None
     work()
@@ -160,3 +159,17 @@ def test_a_status_of_another_role_is_given_back(plane: FakeControlPlane, work: W
     plane.state.status = "PR_CREATING"
     work()
     assert plane.released == ["this worker does nothing in PR_CREATING"]
+
+
+def test_a_worker_of_one_role_stops_where_the_next_role_begins(
+    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+) -> None:
+    left_behind("PATCH_READY")
+    # The control plane ends the lease where the status passes to a role that this worker has not.
+    plane.after_event = lambda event: (
+        setattr(plane, "lease_token", None) if event == "verification_passed" else None
+    )
+    work(roles=("verifier",))
+    assert plane.types()[-1] == "verification_passed"
+    assert plane.state.status == "JUDGING"
+    assert not plane.released

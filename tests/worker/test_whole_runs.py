@@ -59,7 +59,7 @@ def test_the_patch_applies_to_the_base_with_git_itself(
     work()
     patch = tmp_path / "work.patch"
     patch.write_bytes(plane.stored("patch")[0])
-    git(repository, "apply", "--index", str(patch))
+    git(repository, "apply", "--cached", str(patch))
     names = git(repository, "diff", "--cached", "--name-only", "--no-renames").splitlines()
     assert names == ["clock.py", "link", "new dir/b.bin", "notes.txt", "time.py"]
 

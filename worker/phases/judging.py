@@ -28,7 +28,7 @@ def _judge_patch(session: RunSession) -> Json:
         Evidence(
             contract=resume.contract,
             plan=_document(session, resume.plan, "plan"),
-            patch=session.leased.download(patch.id).decode("utf-8", "surrogateescape"),
+            patch=session.leased.download(patch.id).decode("utf-8", "replace"),
             patch_sha256=patch.sha256,
             report=_document(session, resume.verification_report, "verification report"),
             instructions=resume.instructions,

@@ -69,8 +69,9 @@ def agent_checkout(session: RunSession, *, fresh: bool) -> Checkout:
         return known
     session.checkout = None
     made = sandbox.checkout(AGENT_CHECKOUT)
-    set_up(session, made)
-    made.exclude_untracked()
+    if session.resume.contract.setup:
+        set_up(session, made)
+        made.exclude_untracked()
     session.checkout = made
     return made
 
