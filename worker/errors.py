@@ -10,15 +10,15 @@ class WorkerError(Exception):
     """Something the worker has to react to."""
 
 
-class Unavailable(WorkerError):
+class Unavailable(WorkerError):  # noqa: N818  named by what happened
     """The control plane could not be reached, or said "later", for as long as patience lasts."""
 
 
-class BadAnswer(WorkerError):
+class BadAnswer(WorkerError):  # noqa: N818  named by what happened
     """The control plane answered with something that is not in the contract."""
 
 
-class Refused(WorkerError):
+class Refused(WorkerError):  # noqa: N818  named by what happened
     """The control plane refused the call: `code` of the problem document, `problem` all of it."""
 
     def __init__(self, code: str, problem: Mapping[str, Any]) -> None:

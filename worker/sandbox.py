@@ -35,11 +35,11 @@ OWNER_FILE = "owner.json"
 HALF_MADE_SECONDS = 3600.0
 
 
-class RepositoryUnreachable(Exception):
+class RepositoryUnreachable(Exception):  # noqa: N818  named by what happened
     """The repository, its base branch or the recorded commit cannot be had."""
 
 
-class PathOutside(Exception):
+class PathOutside(Exception):  # noqa: N818  named by what happened
     """The contract's working directory leads out of the checkout, or is no folder in it."""
 
 

@@ -20,11 +20,11 @@ from worker.transport import Content
 logger = logging.getLogger("worker")
 
 
-class LeaseEnded(Exception):
+class LeaseEnded(Exception):  # noqa: N818  named by what happened
     """The control plane took the run back after an event: the next move is somebody else's."""
 
 
-class Stopped(Exception):
+class Stopped(Exception):  # noqa: N818  named by what happened
     """A person wants something else; `directive` is `cancel` or `pause`."""
 
     def __init__(self, directive: str) -> None:
@@ -32,7 +32,7 @@ class Stopped(Exception):
         self.directive = directive
 
 
-class Draining(Exception):
+class Draining(Exception):  # noqa: N818  named by what happened
     """This worker is shutting down: give the run up at this boundary."""
 
 

@@ -31,7 +31,7 @@ class Patience:
     wait_max: float = 10.0
 
 
-class ComeBackLater(Exception):
+class ComeBackLater(Exception):  # noqa: N818  named by what happened
     """A 429 or 503; `seconds` is what Retry-After asked for."""
 
     def __init__(self, status: int, seconds: float | None) -> None:

@@ -52,7 +52,7 @@ class Check:
         return entry
 
 
-class Interrupted(Exception):
+class Interrupted(Exception):  # noqa: N818  named by what happened
     """A check was broken off: it says nothing about the patch."""
 
 

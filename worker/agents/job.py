@@ -11,7 +11,7 @@ from typing import Any
 from worker.protocol import Instruction
 
 
-class AgentFailure(Exception):
+class AgentFailure(Exception):  # noqa: N818  named by what happened
     """The contract's agent cannot be run as it is written."""
 
 

@@ -30,7 +30,7 @@ PATCH_TYPE = "text/x-diff"
 UNACCEPTABLE_PATCH = frozenset({"not_a_patch", "unsafe_path", "ambiguous_patch", "too_large"})
 
 
-class WorkspaceLost(Exception):
+class WorkspaceLost(Exception):  # noqa: N818  named by what happened
     """Work of this attempt died with another worker's sandbox and cannot be restored."""
 
 

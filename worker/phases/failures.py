@@ -8,7 +8,7 @@ from worker.protocol import Json
 SUMMARY_LIMIT = 2000
 
 
-class RunFailure(Exception):
+class RunFailure(Exception):  # noqa: N818  named by what happened
     """The run cannot go on here: `category` and `reason` (a slug) as in the lifecycle contract."""
 
     def __init__(
