@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-class Problem(Exception):
+class Problem(Exception):  # noqa: N818  named by what happened
     """A refusal: its status and its problem document."""
 
     def __init__(self, status: int, code: str, **more: Any) -> None:
