@@ -6,7 +6,7 @@ modules named in the import rules may call this; decisions are made in ``runs.do
 
 from runs.store.chain import hash_of, is_token_of, lease_token, mac
 from runs.store.locks import lock_claimable, lock_repository, lock_run, lock_task
-from runs.store.outbox import CONSUMERS, publish, record_refusal
+from runs.store.outbox import CONSUMERS, claim_deliveries, publish, record_refusal, settle_delivery
 from runs.store.reads import (
     Surroundings,
     active_lease,
@@ -39,6 +39,7 @@ __all__ = [
     "append_task",
     "artifacts_of",
     "attempt_columns",
+    "claim_deliveries",
     "effective_policy",
     "event_of",
     "events_of",
@@ -58,6 +59,7 @@ __all__ = [
     "publish",
     "record_refusal",
     "row_columns",
+    "settle_delivery",
     "step_columns",
     "step_of",
     "surroundings",

@@ -1,9 +1,11 @@
-"""Domain events and refusals."""
+"""Domain events, their deliveries, and refusals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+from django.db import connection
 
 from agentplatform.ids import new_id
 from runs.domain.facts import Event, Json, moment
@@ -64,3 +66,40 @@ def publish(items: Sequence[tuple[Event, str, Json]]) -> None:
 def record_refusal(**columns: Any) -> None:
     """One refused call, in a table of its own."""
     Refusal.objects.create(**columns)
+
+
+# --- deliveries -----------------------------------------------------------------------------------
+
+_CLAIM = """
+UPDATE deliveries SET claim = %(claim)s, tries = tries + 1,
+    claimed_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+WHERE id IN (
+    SELECT d.id FROM deliveries d
+    WHERE d.consumer = %(consumer)s AND d.state = 'pending' AND d.next_try_at <= clock_timestamp()
+    AND (d.claimed_until IS NULL OR d.claimed_until < clock_timestamp())
+    AND NOT EXISTS (
+        SELECT 1 FROM deliveries e WHERE e.consumer = d.consumer AND e.stream = d.stream
+        AND e.state = 'pending' AND e.message_id < d.message_id
+    )
+    ORDER BY d.message_id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+RETURNING id
+"""
+
+
+def claim_deliveries(consumer: str, *, claim: str, seconds: float, limit: int) -> list[Delivery]:
+    """Due deliveries of a consumer, the first of each stream, claimed for ``seconds``; oldest first.
+
+    A later message of a stream waits for every earlier one that is neither delivered nor parked.
+    """
+    words: dict[str, str | float] = {"consumer": consumer, "claim": claim, "seconds": seconds, "limit": limit}
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM, words)
+        ids = [row[0] for row in cursor.fetchall()]
+    return list(Delivery.objects.select_related("message").filter(pk__in=ids).order_by("message_id"))
+
+
+def settle_delivery(delivery: Delivery, **columns: Any) -> bool:
+    """Write the end of a try, if the claim is still ours; False where another sender took it over."""
+    mine = Delivery.objects.filter(pk=delivery.pk, claim=delivery.claim, state=Delivery.PENDING)
+    return bool(mine.update(claim="", claimed_until=None, **columns))

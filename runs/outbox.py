@@ -1,0 +1,159 @@
+"""The relay: domain events from the outbox to their consumers (lifecycle contract, section 14).
+
+In order within a run or task, at least once, each with a stable id to deduplicate by. The database is the
+truth; whoever calls ``relay`` (Celery's beat, a command) is only a nudge, and so are the tasks sent here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import Final
+
+import structlog
+from celery import current_app
+
+from agentplatform.clock import database_now
+from agentplatform.ids import new_id
+from runs import store
+from runs.domain.facts import Json
+from runs.models import Delivery
+
+log = structlog.get_logger(__name__)
+
+MAX_TRIES: Final = 12
+FIRST_WAIT: Final = timedelta(seconds=5)
+LONGEST_WAIT: Final = timedelta(hours=1)
+#: How long a sender that died keeps its messages from the next one, unless its consumer needs longer.
+CLAIM_SECONDS: Final = 8.0
+BATCH: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A domain event. ``id`` is the same at every try; ``sequence`` grows within ``stream``."""
+
+    id: str
+    stream: str
+    sequence: int
+    name: str
+    payload: Json
+    created_at: datetime
+
+
+Handler = Callable[[Message], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Consumer:
+    handle: Handler
+    claim_seconds: float
+
+
+@dataclass(slots=True)
+class Relayed:
+    """What one relay did: numbers of messages by consumer."""
+
+    delivered: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, int] = field(default_factory=dict)
+    parked: dict[str, int] = field(default_factory=dict)
+    lost: dict[str, int] = field(default_factory=dict)  #: sent, but the claim had run out meanwhile
+
+
+_consumers: dict[str, _Consumer] = {}
+
+
+def register(name: str, handler: Handler, *, claim_seconds: float = CLAIM_SECONDS) -> None:
+    """Let ``handler`` have every domain event from now on.
+
+    It may see an event twice and deduplicates by its id. It raises when it could not take it, and is tried
+    again later. ``claim_seconds`` is above the longest that one message may take it.
+    """
+    _consumers[name] = _Consumer(handler, claim_seconds)
+    if name not in store.CONSUMERS:
+        store.CONSUMERS.append(name)
+
+
+def unregister(name: str) -> None:
+    """Stop giving events to a consumer; what was published for it stays until it is back."""
+    _consumers.pop(name, None)
+    if name in store.CONSUMERS:
+        store.CONSUMERS.remove(name)
+
+
+def relay(*, limit: int | None = None) -> Relayed:
+    """Deliver what is due, until nothing is left or ``limit`` messages were sent to a consumer.
+
+    Never call it in a transaction: what was sent must be marked at once.
+    """
+    done = Relayed()
+    for name, consumer in list(_consumers.items()):
+        sent = 0
+        while limit is None or sent < limit:
+            count = _send_batch(name, consumer, min(BATCH, limit - sent if limit else BATCH), done)
+            if not count:
+                break
+            sent += count
+    return done
+
+
+def _send_batch(name: str, consumer: _Consumer, limit: int, done: Relayed) -> int:
+    """Claim, send and mark some messages; how many were claimed. Those it has no time for come again."""
+    claimed_at = monotonic()
+    claim = new_id("claim")
+    deliveries = store.claim_deliveries(name, claim=claim, seconds=consumer.claim_seconds, limit=limit)
+    for delivery in deliveries:
+        if monotonic() - claimed_at > consumer.claim_seconds / 2:
+            store.settle_delivery(delivery, tries=delivery.tries - 1)
+            continue
+        _count(_send(name, consumer, delivery, done), name)
+    return len(deliveries)
+
+
+def _count(numbers: dict[str, int], name: str) -> None:
+    numbers[name] = numbers.get(name, 0) + 1
+
+
+def _send(name: str, consumer: _Consumer, delivery: Delivery, done: Relayed) -> dict[str, int]:
+    """Send one message and mark it; the numbers that it adds to."""
+    if delivery.tries > MAX_TRIES:
+        return _postpone(delivery, "Each of its senders died.", done)
+    try:
+        consumer.handle(_message(delivery))
+    except Exception as error:
+        log.warning("delivery_failed", consumer=name, message=delivery.message.message_id, exc_info=True)
+        return _postpone(delivery, f"{type(error).__name__}: {error}"[:2_000], done)
+    now = database_now()
+    marked = store.settle_delivery(delivery, state=Delivery.DELIVERED, delivered_at=now, error="")
+    return done.delivered if marked else done.lost
+
+
+def _postpone(delivery: Delivery, error: str, done: Relayed) -> dict[str, int]:
+    if delivery.tries < MAX_TRIES:
+        again_at = database_now() + wait_after(delivery.tries)
+        marked = store.settle_delivery(delivery, next_try_at=again_at, error=error)
+        return done.failed if marked else done.lost
+    log.error("delivery_parked", consumer=delivery.consumer, message=delivery.message.message_id)
+    marked = store.settle_delivery(delivery, state=Delivery.PARKED, error=error)
+    return done.parked if marked else done.lost
+
+
+def wait_after(tries: int) -> timedelta:
+    """How long to wait after the ``tries``-th failure: 5 s, 10 s, 20 s … 1 h."""
+    return min(FIRST_WAIT * int(2 ** (tries - 1)), LONGEST_WAIT)
+
+
+def _message(delivery: Delivery) -> Message:
+    row = delivery.message
+    return Message(row.message_id, row.stream, row.sequence, row.name, row.payload, row.created_at)
+
+
+# --- the consumers of this app --------------------------------------------------------------------
+
+
+def nudge_pull_requests(message: Message) -> None:
+    """An approved patch waits: let the git integration look now instead of at the next beat."""
+    if message.name == "RunPrCreating":
+        current_app.send_task("runs.tasks.create_pull_requests", expires=60)
