@@ -37,8 +37,17 @@ class Surroundings:
         for roles, repositories, at in self.askers:
             if not repositories or state.repository_id in repositories:
                 asked.update({role: max(at, asked.get(role, "")) for role in roles})
-        fresh_after = stamp(self.now - FRESH)
-        return Around(stamp(self.now), asked, fresh_after, cap=self._cap_reached(state.repository_id))
+        cap = self._cap_reached(state.repository_id)
+        return Around(stamp(self.now), asked, self.fresh_after, cap=cap)
+
+    @property
+    def fresh_after(self) -> str:
+        """Who asked for work since this stamp is there."""
+        return stamp(self.now - FRESH)
+
+    def full_repositories(self) -> list[str]:
+        """Ids of the repositories whose limit of runs at once is reached."""
+        return sorted(pk for pk in self.policies if self._cap_reached(pk) is not None)
 
     def _cap_reached(self, repository_id: str) -> int | None:
         policy = self.policies.get(repository_id)

@@ -1,0 +1,144 @@
+"""The display table as SQL: the same rows as ``runs.domain.display.TABLE``, over columns of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from django.db.models import Exists, OuterRef, Q
+
+from runs.domain.display import BACKOFF, CAP, HOLD, NO_WORKER, TABLE, Display, Values, Where
+from runs.domain.facts import moment
+from runs.domain.vocabulary import ACTIVE, TASK_FINAL, Directive
+from runs.models import Lease, Run
+from runs.selectors.surroundings import Surroundings
+
+Column = Callable[[Values], Q]
+NEVER: Final = Q(pk__in=[])
+ALWAYS: Final = ~NEVER
+_ACTIVE: Final = [status.value for status in ACTIVE]
+
+
+def runs_shown_as(state: Display, surroundings: Surroundings) -> Q:
+    """Runs whose display state this is."""
+    return _first_match(state, _run_columns(surroundings))
+
+
+def tasks_shown_as(state: Display, surroundings: Surroundings) -> Q:
+    """Tasks whose display state this is: an active latest run speaks for its task."""
+    final = Q(status__in=[status.value for status in TASK_FINAL])
+    active = Run.objects.filter(pk=OuterRef("latest_run_id"), status__in=_ACTIVE)
+    speaks = Exists(active) & ~final
+    by_run = Exists(active.filter(runs_shown_as(state, surroundings)))
+    return (Q(speaks) & Q(by_run)) | (~Q(speaks) & _first_match(state, _TASK_COLUMNS))
+
+
+def runs_waiting_for(reason: str, surroundings: Surroundings) -> Q:
+    """Unfinished runs that wait for this reason (``runs.domain.waiting.REASONS``)."""
+    leased = Exists(Lease.objects.filter(run=OuterRef("pk"), ended_at__isnull=True))
+    if reason in (BACKOFF, HOLD, CAP, NO_WORKER):
+        return runs_shown_as(Display.WAITING, surroundings) & _waiting(surroundings)(frozenset({reason}))
+    plain = Q(directive=Directive.CONTINUE.value, status__in=_ACTIVE)
+    known = {
+        "queue": plain
+        & ~Q(claim_role="")
+        & ~_waiting(surroundings)(frozenset({BACKOFF, HOLD, CAP, NO_WORKER})),
+        "review": plain & Q(gate__in=["plan", "patch", "tool_call"]),
+        "budget": plain & Q(gate="budget"),
+        "question": plain & Q(gate="question"),
+        "paused": Q(directive=Directive.PAUSE.value, status__in=_ACTIVE) & ~Q(leased),
+        "stopping": Q(directive__in=["cancel", "wind_down"], status__in=_ACTIVE),
+        "working": Q(directive__in=["continue", "pause"], status__in=_ACTIVE) & Q(leased),
+    }
+    return known.get(reason, NEVER)
+
+
+def _first_match(state: Display, columns: dict[str, Column]) -> Q:
+    above = NEVER
+    for row in TABLE:
+        here = NEVER
+        for where in row.where:
+            here = here | _all(where, columns)
+        if row.state is state:
+            return here & ~above
+        above = above | here
+    return NEVER
+
+
+def _all(where: Where, columns: dict[str, Column]) -> Q:
+    found = ALWAYS
+    for column, values in where.items():
+        found = found & columns[column](values)
+    return found
+
+
+def _constant(value: str | bool) -> Column:  # noqa: FBT001  a value, not a switch
+    return lambda values: ALWAYS if value in values else NEVER
+
+
+def _flag(is_set: Q) -> Column:
+    def column(values: Values) -> Q:
+        yes, no = True in values, False in values
+        return ALWAYS if yes and no else is_set if yes else ~is_set
+
+    return column
+
+
+def _words(name: str) -> Column:
+    return lambda values: Q(**{f"{name}__in": sorted(values)})
+
+
+def _run_columns(surroundings: Surroundings) -> dict[str, Column]:
+    leased = Exists(Lease.objects.filter(run=OuterRef("pk"), ended_at__isnull=True))
+    return {
+        "task_status": _words("task__status"),
+        "archived": _flag(Q(task__archived_at__isnull=False)),
+        "run_status": _words("status"),
+        "directive": _words("directive"),
+        "leased": _flag(Q(leased)),
+        "gate": _words("gate"),
+        "undecidable": _constant(False),  # noqa: FBT003
+        "waiting": _waiting(surroundings),
+    }
+
+
+_TASK_COLUMNS: Final[dict[str, Column]] = {
+    "task_status": _words("status"),
+    "archived": _flag(Q(archived_at__isnull=False)),
+    "run_status": _constant(""),
+    "directive": _constant(Directive.CONTINUE.value),
+    "leased": _constant(False),  # noqa: FBT003
+    "gate": _constant(""),
+    "undecidable": _constant(False),  # noqa: FBT003
+    "waiting": _constant(""),
+}
+
+
+def _waiting(surroundings: Surroundings) -> Column:
+    """``display.waits_for``: claim_role is empty while a run is leased or not claimable."""
+    free = ~Q(claim_role="")
+    backoff = free & Q(not_before__gt=surroundings.now)
+    cap = free & Q(repository_id__in=surroundings.full_repositories()) & ~backoff
+    idle = Q(state__idle_since__lt=surroundings.fresh_after) & (
+        Q(not_before__isnull=True) | Q(not_before__lt=moment(surroundings.fresh_after))
+    )
+    nobody = free & idle & ~_asked_for(surroundings) & ~backoff & ~cap
+    by_reason = {BACKOFF: backoff, CAP: cap, NO_WORKER: nobody}
+
+    def column(values: Values) -> Q:
+        found = NEVER
+        for reason, query in by_reason.items():
+            if reason in values:
+                found = found | query
+        return found
+
+    return column
+
+
+def _asked_for(surroundings: Surroundings) -> Q:
+    found = NEVER
+    for roles, repositories, at in surroundings.askers:
+        if at >= surroundings.fresh_after:
+            here = Q(claim_role__in=sorted(roles))
+            found = found | (here & Q(repository_id__in=sorted(repositories)) if repositories else here)
+    return found
