@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import Final
 
 from django.urls import reverse
@@ -142,8 +143,8 @@ def _mode_notes(file: PatchFile) -> Iterator[str]:
 
 
 def _hunks(file: PatchFile, limit: int | None) -> tuple[list[Json], bool]:
-    if file.binary:
-        return [], False
+    if file.binary or limit == 0:
+        return [], limit == 0 and bool(file.hunks)
     lexer = _lexer(file)
     left = limit if limit is not None else 10**9
     found: list[Json] = []
@@ -181,8 +182,14 @@ def _lines(lines: Collection[Line], lexer: Lexer | None) -> Iterator[Json]:
 def _lexer(file: PatchFile) -> Lexer | None:
     if file.added + file.deleted > COLOURED_LINES:
         return None
+    name = PurePosixPath(file.path)
+    return _lexer_for(name.name if name.suffix in ("", ".txt") else f"x{name.suffix}")
+
+
+@lru_cache(maxsize=512)
+def _lexer_for(name: str) -> Lexer | None:
     try:
-        return get_lexer_for_filename(file.path, stripnl=False, ensurenl=False)
+        return get_lexer_for_filename(name, stripnl=False, ensurenl=False)
     except ClassNotFound:
         return None
 
