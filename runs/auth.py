@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Final
 
 from runs.domain.commands import Caller
-from runs.domain.errors import NotFound, PermissionDenied
-from runs.domain.vocabulary import PersonRole, Role
+from runs.domain.errors import ActorNotAllowed, NotFound, PermissionDenied
+from runs.domain.vocabulary import MACHINE_ROLES, PersonRole, Role
 from runs.models import ApiToken, Person, RoleGrant, Run, Task, WorkerAccount
 
 P = PersonRole
@@ -156,6 +156,19 @@ def require(principal: Principal, action: Action, repository_id: str, *, own: bo
         raise NotFound
     wanted = sorted(role.value for role in _roles_for(action))
     raise PermissionDenied(f"This needs one of the roles: {', '.join(wanted)}.", required_roles=wanted)
+
+
+def require_machine(principal: Principal) -> WorkerAccount:
+    """The worker account that calls; ``ActorNotAllowed`` for people, who have endpoints of their own."""
+    if principal.worker is None:
+        raise ActorNotAllowed(required_roles=[role.value for role in MACHINE_ROLES])
+    return principal.worker
+
+
+def require_person(principal: Principal) -> None:
+    """``PermissionDenied`` for machines: tasks and decisions are people's."""
+    if principal.is_machine:
+        raise PermissionDenied("Only people do this; worker accounts lease runs.")
 
 
 def visible_repositories(principal: Principal) -> frozenset[str] | None:

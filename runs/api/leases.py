@@ -1,0 +1,102 @@
+"""Claim, heartbeat, release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agentplatform.clock import rfc3339
+from runs import leases
+from runs.api import shapes
+from runs.api.base import ApiView
+from runs.api.requests import MAX_WAIT_SECONDS, Fields, idempotency_key, json_object
+from runs.api.resume import policy_of, resume
+from runs.api.waiting import wait_for
+from runs.auth import Principal, get_run, require_machine
+from runs.domain.errors import Invalid
+from runs.domain.facts import Json
+from runs.domain.vocabulary import MACHINE_ROLES
+from runs.models import Run
+
+
+class Leases(ApiView):
+    """``POST leases``"""
+
+    def post(self, request: Request) -> Response:
+        """Give the next run to this worker; 204 when there is nothing to do."""
+        require_machine(self.principal)
+        asked, key = _asked(json_object(request)), idempotency_key(request)
+        claim = wait_for(
+            lambda: leases.lease_claim(
+                principal=self.principal, roles=asked["roles"], labels=asked["labels"], key=key
+            ),
+            seconds=asked["wait_seconds"],
+        )
+        if claim is None:
+            return Response(status=204)
+        answer = Response(_claimed(claim, self.principal), status=200 if claim.replayed else 201)
+        if claim.replayed:
+            answer["Idempotency-Replayed"] = "true"
+        return answer
+
+
+def _asked(body: Json) -> dict[str, Any]:
+    fields = Fields(body)
+    asked: dict[str, Any] = {
+        "roles": fields.texts("roles"),
+        "labels": fields.texts("labels"),
+        "wait_seconds": fields.integer("wait_seconds", 0, MAX_WAIT_SECONDS, default=0),
+    }
+    fields.done()
+    if unknown := [role for role in asked["roles"] if role not in list(MACHINE_ROLES)]:
+        raise Invalid({"roles": [f"has no role {unknown[0][:50]!a}; known are {', '.join(MACHINE_ROLES)}"]})
+    return asked
+
+
+def _claimed(claim: leases.Claim, principal: Principal) -> Json:
+    run = Run.objects.select_related("task", "repository").get(pk=claim.run.pk)
+    policy = policy_of(run)
+    return {
+        "lease": shapes.lease(
+            claim.lease, claim.token, heartbeat_interval_seconds=policy["heartbeat_interval_seconds"]
+        ),
+        "run": shapes.one_run(run, principal),
+        "resume": resume(run, claim.state, policy),
+    }
+
+
+class Heartbeat(ApiView):
+    """``POST runs/{id}/heartbeat``"""
+
+    def post(self, request: Request, run_id: str) -> Response:
+        """Renew the lease and hear what the run's people want."""
+        run = get_run(self.principal, run_id)
+        require_machine(self.principal)
+        json_object(request)
+        beat = leases.lease_heartbeat(principal=self.principal, run_id=run.pk, token=self.lease_token)
+        return Response(
+            {
+                "expires_at": rfc3339(beat.expires_at),
+                "directive": beat.directive,
+                "reason": beat.reason or None,
+            }
+        )
+
+
+class Release(ApiView):
+    """``POST runs/{id}/release``"""
+
+    def post(self, request: Request, run_id: str) -> Response:
+        """Give the lease up at a boundary; somebody else goes on."""
+        run = get_run(self.principal, run_id)
+        require_machine(self.principal)
+        fields = Fields(json_object(request))
+        reason = fields.text("reason")
+        fields.done()
+        made = leases.lease_release(
+            principal=self.principal, run_id=run.pk, token=self.lease_token, reason=reason,
+            key=idempotency_key(request),
+        )  # fmt: skip
+        return Response({"run": shapes.run_now(made, self.principal), **shapes.result(made)})
