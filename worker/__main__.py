@@ -80,7 +80,7 @@ def main(  # noqa: PLR0917 - click passes by name
         raise click.ClickException(str(error)) from error
     config = WorkerConfig(
         work_dir=work_dir.resolve(),
-        roles=roles or ROLES,
+        roles=roles,
         labels=labels,
         wait_seconds=0 if once else wait_seconds,
         setup_env=setup_env,

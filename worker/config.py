@@ -12,14 +12,16 @@ ROLES = ("worker", "agent_runtime", "verifier", "judge")
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """`setup_env` and `agent_env` name variables of this process that a phase may see.
+    """`roles` narrows those that the account has, none given means all that this worker can act in.
+
+    `setup_env` and `agent_env` name variables of this process that a phase may see.
 
     The control plane never learns their values, verification sees none of them, and output is
     masked with all of them.
     """
 
     work_dir: Path
-    roles: tuple[str, ...] = ROLES
+    roles: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     wait_seconds: int = 20
     setup_env: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ import random
 import uuid
 
 from worker.client import ControlPlane
-from worker.config import WorkerConfig
+from worker.config import ROLES, WorkerConfig
 from worker.drain import Drain
 from worker.errors import BadAnswer, DirectivePending, LeaseLost, Refused, Unavailable
 from worker.heartbeat import Heartbeat
@@ -32,6 +32,7 @@ class Worker:
         self._config = config
         self._plane = plane
         self._drain = drain
+        self._roles = config.roles or ROLES
         # Kept until a claim is answered, so that an answer lost on the way is got again.
         self._claim_key = uuid.uuid4().hex
 
@@ -77,17 +78,28 @@ class Worker:
     def _claim(self) -> Claim | None:
         try:
             claim = self._plane.claim(
-                roles=self._config.roles,
+                roles=self._roles,
                 labels=self._config.labels,
                 wait_seconds=self._config.wait_seconds,
                 key=self._claim_key,
             )
         except Refused as refused:
+            if self._narrow_roles(refused):
+                return self._claim()
             if refused.code in FATAL_CODES:
                 raise
             raise Unavailable(f"claim refused: {refused}") from refused
         self._claim_key = uuid.uuid4().hex
         return claim
+
+    def _narrow_roles(self, refused: Refused) -> bool:
+        """Leave out roles that the account does not have, unless somebody asked for them by name."""
+        missing = refused.problem.get("required_roles") or []
+        left = tuple(role for role in self._roles if role not in missing)
+        if self._config.roles or refused.code != "actor_not_allowed" or left in (self._roles, ()):
+            return False
+        self._roles = left
+        return True
 
     def _wait_after(self, failures: int, error: Exception) -> None:
         longest = min(FIRST_WAIT_SECONDS * 2 ** (failures - 1), LONGEST_WAIT_SECONDS)

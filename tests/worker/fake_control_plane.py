@@ -53,6 +53,8 @@ CITES = {
     "verification_passed": "verification_report",
     "verification_failed_retryable": "verification_report",
     "checkpoint_saved": "checkpoint",
+    # What is handed in counts as a checkpoint.
+    "report_created": "checkpoint",
 }
 
 
@@ -93,6 +95,7 @@ class FakeControlPlane:
         self.calls: list[tuple[str, str, dict[str, str]]] = []
         self.logs: dict[str, bytes] = {}
         self.fence = 0
+        self.roles = {"worker", "agent_runtime", "verifier", "judge", "git_integration"}
         self.lease_token: str | None = None
         self.heartbeats = 0
         self.released: list[str] = []

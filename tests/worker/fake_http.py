@@ -76,6 +76,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != f"Bearer {self.plane.token}":
             raise Problem(401, "not_authenticated")
         if path == "leases":
+            self.check_roles(json.loads(body).get("roles", []))
             claimed = self.plane.claim(self.headers["Idempotency-Key"])
             return (201, claimed) if claimed else (204, None)
         if path.startswith("artifacts/"):
@@ -85,6 +86,11 @@ class Handler(BaseHTTPRequestHandler):
             return 200, self.read(call)
         self.plane.check_lease(self.headers.get("Lease-Token"))
         return self.write(call, body)
+
+    def check_roles(self, asked: list[str]) -> None:
+        missing = [role for role in asked if role not in self.plane.roles]
+        if missing:
+            raise Problem(403, "actor_not_allowed", required_roles=missing)
 
     def read(self, call: str) -> Any:
         if call == "resume":

@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.worker.fake_control_plane import FakeControlPlane
 from tests.worker.repositories import commit_files, git
+from worker.errors import Refused
 
 Work = Callable[..., None]
 
@@ -169,7 +171,42 @@ def test_a_worker_of_one_role_stops_where_the_next_role_begins(
     plane.after_event = lambda event: (
         setattr(plane, "lease_token", None) if event == "verification_passed" else None
     )
-    work(roles=("verifier",))
+    plane.roles = {"verifier"}
+    work()
     assert plane.types()[-1] == "verification_passed"
     assert plane.state.status == "JUDGING"
     assert not plane.released
+
+
+def test_a_role_asked_for_by_name_that_the_account_has_not_is_an_error(
+    plane: FakeControlPlane, make_worker: Callable[..., Any]
+) -> None:
+    plane.roles = {"verifier"}
+    with pytest.raises(Refused, match="actor_not_allowed"):
+        make_worker(roles=("verifier", "judge")).run(once=True)
+
+
+def test_an_analysis_is_taken_up_where_it_is_judged(
+    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+) -> None:
+    left_behind("JUDGING")
+    plane.state.contract["completion_mode"] = "analysis_report_created"
+    report = plane.store("analysis_report", b"clock.py tells the hour. " * 30)
+    plane.store("analysis_report", b"an older try " * 30)
+    plane.state.cited["checkpoint"] = report
+    work()
+    assert plane.state.status == "SUCCEEDED"
+    judged = json.loads(plane.stored("judge_report")[0])
+    assert judged["subject_sha256"] == report["sha256"]
+
+
+def test_an_analysis_sent_back_runs_again_without_restoring_its_report(
+    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+) -> None:
+    left_behind("EXECUTING")
+    plane.state.contract["completion_mode"] = "analysis_report_created"
+    plane.state.contract["agent"]["command"] = "seq 60"
+    plane.state.cited["checkpoint"] = plane.store("analysis_report", b"too short")
+    plane.state.repairs = 1
+    work()
+    assert plane.state.status == "SUCCEEDED"

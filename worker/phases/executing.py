@@ -75,6 +75,9 @@ def _workspace(session: RunSession) -> Checkout:
 
 def _restore(session: RunSession, checkout: Checkout) -> None:
     resume = session.resume
+    if resume.contract.wants_analysis:
+        # What was saved is a report; the agent reads the same files again.
+        return
     saved = resume.checkpoint or (resume.patch if session.repair_round else None)
     if saved is None:
         if resume.lost:

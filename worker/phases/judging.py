@@ -38,8 +38,7 @@ def _judge_patch(session: RunSession) -> Json:
 
 
 def _judge_analysis(session: RunSession) -> Json:
-    stored = [a for a in session.leased.artifacts() if a.get("kind") == "analysis_report"]
-    subject = _needed(Artifact.parse(stored[-1]) if stored else None, "analysis report")
+    subject = _needed(_report_handed_in(session), "analysis report")
     sandbox = open_sandbox(session)
     return judge_analysis(
         report=session.leased.download(subject.id).decode("utf-8", "replace"),
@@ -47,6 +46,16 @@ def _judge_analysis(session: RunSession) -> Json:
         contract=session.resume.contract,
         known_paths=sandbox.look_at(sandbox.new_folder("look")).paths(),
     )
+
+
+def _report_handed_in(session: RunSession) -> Artifact | None:
+    """The report counts as the run's checkpoint; where none is named, the newest one is meant."""
+    stored = [a for a in session.leased.artifacts() if a.get("kind") == "analysis_report"]
+    checkpoint = session.resume.checkpoint
+    if checkpoint and any(found["id"] == checkpoint.id for found in stored):
+        return checkpoint
+    newest = max(stored, key=lambda found: str(found.get("created_at") or ""), default=None)
+    return Artifact.parse(newest) if newest else None
 
 
 def _document(session: RunSession, artifact: Artifact | None, what: str) -> Json:
