@@ -17,7 +17,7 @@ from runs.domain.commands import CONTROL_PLANE, Caller, Command
 from runs.domain.errors import ActorNotAllowed, LeaseLost
 from runs.domain.policy import ISOLATION
 from runs.domain.state import RunState
-from runs.domain.vocabulary import CLAIMABLE, Ev, RunStatus
+from runs.domain.vocabulary import CLAIMABLE, Ev, Role, RunStatus
 from runs.models import Lease, Run, WorkerAccount
 
 #: How many runs a claimer looks at before it says that there is nothing.
@@ -100,7 +100,9 @@ def _claim(lease: Lease, run: Run, *, replayed: bool = False) -> Claim:
 
 def _candidates(principal: Principal, roles: list[str], labels: frozenset[str]) -> Iterator[str]:
     """Ids of what may be claimed, begun runs first, then by priority and age."""
-    rows: QuerySet[Run] = Run.objects.filter(claim_role__in=roles, needs__contained_by=sorted(labels))
+    # Labels say what a sandbox offers; the git integration has none, and runs nothing.
+    able = Q(needs__contained_by=sorted(labels)) | Q(claim_role=Role.GIT_INTEGRATION)
+    rows: QuerySet[Run] = Run.objects.filter(able, claim_role__in=roles)
     rows = rows.filter(Q(not_before__isnull=True) | Q(not_before__lte=database_now()))
     if principal.repositories:
         rows = rows.filter(repository_id__in=principal.repositories)
@@ -114,7 +116,7 @@ def _take(run_id: str, principal: Principal, roles: list[str], key: str) -> Clai
         if not _has_room(repository_id, policy["max_concurrent_runs"], run_id):
             return None
         run = store.lock_claimable(run_id, roles)
-        if run is None or not _is_isolated_enough(principal, policy["require_isolation"]):
+        if run is None or not _is_isolated_enough(principal, run, policy["require_isolation"]):
             return None
         facts = {"lease_id": new_id("lease"), "roles": roles, "claim_key": key}
         command = Command(
@@ -140,7 +142,9 @@ def _has_room(repository_id: str, limit: int | None, run_id: str) -> bool:
     return held.count() < limit
 
 
-def _is_isolated_enough(principal: Principal, required: str) -> bool:
+def _is_isolated_enough(principal: Principal, run: Run, required: str) -> bool:
+    if run.claim_role == Role.GIT_INTEGRATION:
+        return True
     offered = (principal.worker.isolation if principal.worker else "") or "none"
     return ISOLATION.index(offered) >= ISOLATION.index(required)
 

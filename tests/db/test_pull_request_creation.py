@@ -1,0 +1,265 @@
+"""The git integration brings out exactly what was approved, once, whatever happens in between."""
+
+import io
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from runs import auth, leases, service, store
+from runs.artifacts import artifact_path
+from runs.domain.commands import CONTROL_PLANE, Command
+from runs.domain.vocabulary import ArtifactKind, Ev, PersonRole, Role, RunStatus
+from runs.models import Artifact, Lease, PullRequest, Run, RunEvent, Task, WorkerAccount
+from runs.pull_requests import run as pull_requests
+from runs.pull_requests.run import ACCOUNT, Done, create_pull_requests, integration_account
+from runs.pull_requests.text import branch_name
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+S = RunStatus
+
+
+def git(*words: str, at: Path) -> str:
+    who = {
+        f"GIT_{r}_{w}": "alice@example.invalid" for r in ("AUTHOR", "COMMITTER") for w in ("NAME", "EMAIL")
+    }
+    environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, **who}
+    done = subprocess.run(
+        ["git", *words], cwd=at, env=environment, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def origin(tmp_path):
+    return factories.make_origin(tmp_path / "origin")
+
+
+@pytest.fixture
+def approved(origin):
+    """A run that waits for the git integration."""
+    return bring(origin)
+
+
+def bring(origin, **fields) -> factories.Holder:
+    where = fields.pop("where", None) or factories.repository(url=origin.url)
+    run = factories.queued_run(where, auto_pr=True, **fields)
+    holder = factories.claim(run=run, labels=fields.get("needs", ()))
+    holder.patch, holder.base_commit = origin.patch, origin.commit
+    return factories.drive(holder, S.PR_CREATING)
+
+
+def run_of(holder) -> Run:
+    return Run.objects.get(pk=holder.run_id)
+
+
+def branches(origin) -> list[str]:
+    return git("for-each-ref", "--format=%(refname:short)", "refs/heads/agent", at=origin.path).split()
+
+
+def commit_to_main(origin, files: dict[str, str]) -> None:
+    """Somebody else's commit on the base branch."""
+    checkout = origin.path.parent / "checkout"
+    for name, text in files.items():
+        (checkout / name).write_text(text)
+    git("add", ".", at=checkout)
+    git("commit", "--quiet", "--message=Meanwhile", at=checkout)
+    git("push", "--quiet", str(origin.path), "HEAD:main", at=checkout)
+
+
+def lose_lease(holder) -> None:
+    service.apply_event(holder.run_id, Command(Ev.LEASE_LOST, {}, CONTROL_PLANE, ""))
+
+
+def cancel(holder) -> None:
+    by = auth.of_person(factories.person(PersonRole.OPERATOR)).caller
+    service.run_direct(run_id=holder.run_id, event=Ev.CANCEL_REQUESTED, reason="changed my mind", by=by)
+
+
+def test_an_approved_patch_becomes_one_branch_with_one_commit(origin, approved):
+    assert create_pull_requests() == [Done(approved.run_id, "pr_created")]
+    run = run_of(approved)
+    assert (run.status, Task.objects.get(pk=run.task_id).status) == (S.SUCCEEDED, "COMPLETED")
+    (branch,) = branches(origin)
+    record = PullRequest.objects.get(run=run)
+    assert (record.branch, record.commit_sha) == (branch, git("rev-parse", branch, at=origin.path))
+    assert git("rev-parse", f"{branch}^", at=origin.path) == origin.commit
+    assert git("diff", "--name-only", origin.commit, branch, at=origin.path) == "clock.py"
+    assert create_pull_requests() == []
+
+
+def test_the_body_shows_the_evidence_and_lets_no_words_act(origin, settings):
+    settings.PUBLIC_URL = "https://agents.example.invalid"
+    bring(origin, title="Fix @everyone [x](http://evil.invalid) #1")
+    create_pull_requests()
+    body = PullRequest.objects.get().body
+    assert f"https://agents.example.invalid/runs/{PullRequest.objects.get().run_id}/" in body
+    for words in ("test: exit code 0", "verdict pass, confidence 0.95", "secret\\_scan: passed"):
+        assert words in body
+    assert "\\@everyone \\[x\\]\\(http://evil.invalid\\) \\#1" in body
+
+
+def test_a_command_does_the_same(approved):
+    out = io.StringIO()
+    call_command("create_pull_requests", stdout=out)
+    assert out.getvalue() == f"{approved.run_id}: pr_created\n"
+
+
+def test_the_integration_has_no_token_and_only_its_role():
+    account = integration_account()
+    assert (account.name, account.roles, account.tokens.count()) == (ACCOUNT, [Role.GIT_INTEGRATION], 0)
+    assert integration_account() == account
+    assert WorkerAccount.objects.filter(name=ACCOUNT).count() == 1
+
+
+def test_labels_and_isolation_that_agents_need_do_not_keep_a_patch_in(origin):
+    where = factories.repository(url=origin.url, policy={"require_isolation": "none"})
+    holder = bring(origin, where=where, needs=["gpu"])
+    store.add_policy_version(where.policy, {"require_isolation": "vm"}, by="test")
+    assert create_pull_requests() == [Done(holder.run_id, "pr_created")]
+
+
+def test_a_crash_after_the_push_is_found_by_the_next_try(origin, approved, monkeypatch):
+    apply = service.apply_event
+    calls: list[Command] = []
+
+    def crash_once(run_id, command):
+        if command.event is Ev.PR_CREATED and not calls:
+            calls.append(command)
+            raise KeyboardInterrupt
+        return apply(run_id, command)
+
+    monkeypatch.setattr(service, "apply_event", crash_once)
+    with pytest.raises(KeyboardInterrupt):
+        create_pull_requests()
+    pushed = git("rev-parse", *branches(origin), at=origin.path)
+    lease = Lease.objects.get(run_id=approved.run_id, ended_at=None)
+    lose_lease(approved)
+    assert create_pull_requests() == [Done(approved.run_id, "pr_created")]
+    assert PullRequest.objects.get().commit_sha == pushed
+    assert RunEvent.objects.filter(event_type="pr_created").count() == 1
+    assert Lease.objects.filter(run_id=approved.run_id, fence__gt=lease.fence).count() == 1
+
+
+def test_a_repository_that_cannot_be_reached_is_tried_again_then_given_up(origin, approved, tmp_path):
+    origin.path.rename(tmp_path / "away")
+    for _ in range(5):
+        assert [done.event for done in create_pull_requests()] == ["pr_creation_failed"]
+        assert create_pull_requests() == [], "it waits before the next try"
+        Run.objects.filter(pk=approved.run_id).update(not_before=None)
+    run = run_of(approved)
+    assert (run.status, run.failure_category) == (S.FAILED, "PR_CREATION_FAILED")
+
+
+def test_access_that_comes_back_in_time_needs_no_new_approval(origin, approved, tmp_path):
+    away = origin.path.rename(tmp_path / "away")
+    create_pull_requests()
+    away.rename(origin.path)
+    by = auth.of_person(factories.person(PersonRole.OPERATOR)).caller
+    service.task_retry(task_id=run_of(approved).task_id, by=by)
+    assert create_pull_requests() == [Done(approved.run_id, "pr_created")]
+
+
+def test_a_branch_with_somebody_elses_commit_is_never_overwritten(origin, approved):
+    branch = branch_name(approved.run_id, run_of(approved).task.title)
+    git("branch", branch, "main", at=origin.path)
+    assert create_pull_requests() == [Done(approved.run_id, "non_retryable_failure")]
+    assert run_of(approved).state["failure"]["reason"] == "branch_conflict"
+    assert git("rev-parse", branch, at=origin.path) == origin.commit
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "status", "reason"),
+    [
+        ({"clock.py": "def now():\n    return None\n"}, S.FAILED, "base_conflict"),
+        ({"other.py": "\n"}, S.SUCCEEDED, ""),
+        ({"clock.py": factories.EDITED}, S.FAILED, "no_changes"),
+    ],
+)
+def test_a_base_that_moved_is_never_merged_silently(origin, approved, meanwhile, status, reason):
+    commit_to_main(origin, meanwhile)
+    create_pull_requests()
+    run = run_of(approved)
+    assert (run.status, (run.state["failure"] or {}).get("reason", "")) == (status, reason)
+    assert len(branches(origin)) == (1 if status is S.SUCCEEDED else 0)
+
+
+def test_other_bytes_than_the_approved_ones_never_go_out(origin, approved):
+    artifact = Artifact.objects.get(run_id=approved.run_id, kind=ArtifactKind.PATCH)
+    path = artifact_path(artifact)
+    path.write_bytes(path.read_bytes().replace(b"clock.py", b"other.py"))
+    try:
+        create_pull_requests()
+    finally:
+        path.write_bytes(origin.patch)
+    assert run_of(approved).state["failure"]["reason"] == "artifact_missing"
+    assert branches(origin) == []
+
+
+def test_other_paths_than_the_guards_saw_never_go_out(origin, approved):
+    artifact = Artifact.objects.get(run_id=approved.run_id, kind=ArtifactKind.PATCH)
+    facts = artifact.facts
+    facts["files"][0]["path"] = "harmless.py"
+    Artifact.objects.filter(pk=artifact.pk).update(facts=facts)
+    create_pull_requests()
+    failure = run_of(approved).state["failure"]
+    assert (failure["category"], failure["reason"]) == ("POLICY_DENIED", "paths_differ")
+    assert branches(origin) == []
+
+
+def test_a_policy_that_forbids_the_path_meanwhile_holds(origin):
+    where = factories.repository(url=origin.url, policy={"forbidden_paths": []})
+    holder = bring(origin, where=where)
+    store.add_policy_version(where.policy, {"forbidden_paths": ["clock.py"]}, by="test")
+    create_pull_requests()
+    assert run_of(holder).state["failure"]["reason"] == "guards_differ"
+    assert branches(origin) == []
+
+
+def test_cancelled_after_the_push_the_pull_request_wins(origin, approved, monkeypatch):
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pull_requests, "_created", die)
+    with pytest.raises(KeyboardInterrupt):
+        create_pull_requests()
+    monkeypatch.undo()
+    cancel(approved)
+    lose_lease(approved)
+    assert create_pull_requests() == [Done(approved.run_id, "pr_created")]
+    assert run_of(approved).status == S.SUCCEEDED
+
+
+def test_cancelled_before_anything_was_pushed_nothing_is(origin, approved):
+    principal = auth.of_worker(integration_account())
+    assert leases.lease_claim(principal=principal)
+    cancel(approved)
+    lose_lease(approved)
+    assert create_pull_requests() == [Done(approved.run_id, "run_cancelled")]
+    assert (run_of(approved).status, branches(origin)) == (S.CANCELLED, [])
+
+
+def test_a_cancelled_run_whose_provider_is_silent_is_not_ended_by_a_guess(origin, approved, tmp_path):
+    principal = auth.of_worker(integration_account())
+    assert leases.lease_claim(principal=principal)
+    cancel(approved)
+    lose_lease(approved)
+    origin.path.rename(tmp_path / "away")
+    assert create_pull_requests() == [Done(approved.run_id, "lease_released")]
+    assert run_of(approved).status == S.PR_CREATING
+    assert create_pull_requests() == [], "it is looked at again later"
+
+
+def test_a_provider_without_an_adapter_is_said_by_name(origin):
+    holder = bring(origin)
+    repository = run_of(holder).repository
+    repository.provider = "github"
+    repository.save()
+    create_pull_requests()
+    failure = run_of(holder).state["failure"]
+    assert failure["reason"] == "provider_unknown"
+    assert "github" in failure["summary"]
