@@ -1,0 +1,24 @@
+"""`manage.py sweep`: what is overdue becomes events, as beat does it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from runs import timeouts
+
+
+class Command(BaseCommand):
+    help = "Act on everything that is overdue, once, and print what was done."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--once", action="store_true", help="the default: beat repeats it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        done = timeouts.sweep()
+        for swept in done:
+            self.stdout.write(f"{swept.run_id} {swept.scope}: {swept.event or swept.error}")
+        if any(swept.error for swept in done):
+            raise CommandError("Some runs could not be swept; the log says why.")

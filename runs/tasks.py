@@ -1,0 +1,46 @@
+"""What Celery runs: each only calls the same function as a command. Lost or repeated, nothing is lost
+or repeated with it."""
+
+from __future__ import annotations
+
+import structlog
+from celery import shared_task
+
+from runs import outbox, rebuild, timeouts
+from runs.pull_requests import run as pull_requests
+
+log = structlog.get_logger(__name__)
+
+
+@shared_task(name="runs.tasks.sweep")
+def sweep() -> None:
+    """Turn what is overdue into events."""
+    for swept in timeouts.sweep():
+        log.info("swept", run_id=swept.run_id, scope=swept.scope, event_type=swept.event, error=swept.error)
+
+
+@shared_task(name="runs.tasks.relay")
+def relay() -> None:
+    """Deliver domain events."""
+    done = outbox.relay()
+    if done.failed or done.parked or done.lost:
+        log.warning("relayed", failed=done.failed, parked=done.parked, lost=done.lost)
+
+
+@shared_task(name="runs.tasks.create_pull_requests")
+def create_pull_requests() -> None:
+    """Bring out approved patches."""
+    for done in pull_requests.create_pull_requests():
+        log.info("pull_request", run_id=done.run_id, event_type=done.event, refused=done.refused)
+
+
+@shared_task(name="runs.tasks.check_projections")
+def check_projections() -> None:
+    """Fold every log and compare; whatever differs is an error in the log of the process."""
+    found = 0
+    for difference in rebuild.all_differences():
+        found += 1
+        log.error(
+            "projection_differs", stream=difference.stream, where=difference.where, field=difference.field
+        )
+    log.info("projections_checked", differences=found)
