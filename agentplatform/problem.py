@@ -157,11 +157,19 @@ _FRAMEWORK: Final[tuple[tuple[type[Exception], type[Refusal]], ...]] = (
 )
 
 
+def nothing_here(request: HttpRequest) -> HttpResponse:
+    """Below ``/api/`` even an address that nobody has is answered as a problem document."""
+    return _answer(NotFound())
+
+
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler for what nobody foresaw: a problem document for the API, a page for people."""
     if not request.path.startswith("/api/"):
         return defaults.server_error(request)
-    refusal = Internal()
+    return _answer(Internal())
+
+
+def _answer(refusal: Refusal) -> HttpResponse:
     return JsonResponse(document(refusal), status=STATUS[refusal.code], content_type=MEDIA_TYPE)
 
 

@@ -1,15 +1,17 @@
 """Every entry point on one screen."""
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, re_path
 
-from agentplatform import health
+from agentplatform import health, problem
 
 urlpatterns = [
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", health.metrics),
     path("api/v1/", include("runs.api.urls")),
+    path("api/v1/", include("approvals.api")),
+    re_path("^api/", problem.nothing_here),
     path("admin/", admin.site.urls),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any, Final, cast
 
 import structlog
@@ -13,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.throttling import SimpleRateThrottle
 from rest_framework.views import APIView
 
+from agentplatform.clock import rfc3339
 from runs import service
 from runs.api.authentication import SessionAuthentication, TokenAuthentication
 from runs.auth import Principal
@@ -23,7 +25,7 @@ _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 
 
 class JsonRenderer(BaseRenderer):
-    """Shapes are plain JSON already; nothing is left to convert."""
+    """Shapes are plain JSON; only moments are left to spell."""
 
     media_type = "application/json"
     format = "json"
@@ -33,7 +35,14 @@ class JsonRenderer(BaseRenderer):
         """The bytes; none for an empty answer."""
         if data is None:
             return b""
-        return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_spelt)
+        return text.encode()
+
+
+def _spelt(value: Any) -> str:
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 _RENDERER: Final = JsonRenderer()

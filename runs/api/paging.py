@@ -1,4 +1,4 @@
-"""Pages by cursor: keyset over (time, id), newest first, stable while rows are added."""
+"""Pages by cursor: keyset over (time, id), stable while rows are added."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
+from django.core.exceptions import ValidationError
 from django.db.models import Model, Q, QuerySet
 from rest_framework.request import Request
 
@@ -58,13 +59,14 @@ def page(
     serialise: Callable[[Sequence[M]], list[Json]],
     *,
     field: str = "created_at",
+    newest_first: bool = True,
 ) -> Json:
-    """``{results, next, previous}`` of a list ordered by ``field``, newest first. One query and
-    whatever ``serialise`` needs for all rows together."""
+    """``{results, next, previous}`` of a list in the order of ``field``. One query and whatever
+    ``serialise`` needs for all rows together."""
     query = Query(request)
     cursor, limit = read_cursor(query.text("cursor")), query.limit
     backwards = cursor is not None and cursor.direction == PREVIOUS
-    found = list(_from(rows, cursor, field)[: limit + 1])
+    found = list(_from(rows, cursor, field, descending=newest_first is not backwards)[: limit + 1])
     more, found = len(found) > limit, found[:limit]
     if backwards:
         found.reverse()
@@ -77,15 +79,21 @@ def page(
     }
 
 
-def _from(rows: QuerySet[M], cursor: Cursor | None, field: str) -> QuerySet[M]:
-    backwards = cursor is not None and cursor.direction == PREVIOUS
-    sign, side = ("", "gt") if backwards else ("-", "lt")
+def _from(rows: QuerySet[M], cursor: Cursor | None, field: str, *, descending: bool) -> QuerySet[M]:
+    sign, side = ("-", "lt") if descending else ("", "gt")
     ordered = rows.order_by(f"{sign}{field}", f"{sign}pk")
     if cursor is None:
         return ordered
+    edge = Q(**{f"{field}__{side}": cursor.at}) | Q(**{field: cursor.at, f"pk__{side}": _key(rows, cursor)})
     # The first condition alone is what an index can start from.
-    edge = Q(**{f"{field}__{side}": cursor.at}) | Q(**{field: cursor.at, f"pk__{side}": cursor.id})
     return ordered.filter(Q(**{f"{field}__{side}e": cursor.at}) & edge)
+
+
+def _key(rows: QuerySet[M], cursor: Cursor) -> Any:
+    try:
+        return rows.model._meta.pk.to_python(cursor.id)  # noqa: SLF001  Django's documented way to fields
+    except ValidationError as error:
+        raise Malformed(_FOREIGN, parameter="cursor") from error
 
 
 def _address(request: Request, direction: str, row: Any, field: str) -> str:

@@ -210,6 +210,14 @@ class Query:
             raise Malformed(f"The query's {name} must be a whole number from {low}.", parameter=name)
         return min(int(text), high)
 
+    def flag(self, name: str) -> bool:
+        """``true`` or ``1``, ``false`` or ``0``; false where it is left out."""
+        words = {"": False, "0": False, "false": False, "1": True, "true": True}
+        text = self.data.get(name) or ""
+        if text.lower() not in words:
+            raise Malformed(f"The query's {name} must be true or false.", parameter=name)
+        return words[text.lower()]
+
     @property
     def limit(self) -> int:
         """How many rows: 1 to 200, 50 by default."""
