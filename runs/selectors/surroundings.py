@@ -10,7 +10,7 @@ from typing import Final
 from django.db.models import Count
 
 from agentplatform.clock import database_now
-from runs.domain.clocks import deadlines
+from runs.domain.clocks import Deadline, deadlines
 from runs.domain.display import Around
 from runs.domain.facts import Json, stamp
 from runs.domain.policy import Effective
@@ -57,9 +57,14 @@ class Surroundings:
 
     def due(self, state: RunState, contract: Json) -> str:
         """Stamp of the next clock that runs out on this run, or ""."""
+        found = self.deadline(state, contract)
+        return stamp(found.at) if found else ""
+
+    def deadline(self, state: RunState, contract: Json) -> Deadline | None:
+        """The clock of this run that runs out next."""
         policy = self.policies.get(state.repository_id)
         clocks = deadlines(state, contract, policy.values) if policy else []
-        return stamp(clocks[0].at) if clocks else ""
+        return clocks[0] if clocks else None
 
 
 def read_surroundings(*, repository_ids: Iterable[str]) -> Surroundings:

@@ -1,0 +1,29 @@
+"""What the shell of every page reads from the context (templates/base.html)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from approvals.selectors import reviews_waiting
+from runs.models import Person
+from runs.selectors.nav import roles_in_words
+from runs.web.session import principal_of
+
+
+def nav(request: HttpRequest) -> dict[str, Any]:
+    """``nav = {reviews, roles, holds, demo}`` for somebody signed in; nothing for strangers, nor for a part
+    of a page, which has no shell."""
+    if not isinstance(getattr(request, "user", None), Person) or request.headers.get("HX-Request"):
+        return {}
+    principal = principal_of(request)
+    return {
+        "nav": {
+            "reviews": reviews_waiting(principal),
+            "roles": roles_in_words(principal=principal),
+            "holds": [],
+            "demo": "Demonstration data is in use." if getattr(settings, "DEMO", False) else "",
+        }
+    }

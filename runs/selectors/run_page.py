@@ -1,0 +1,197 @@
+"""The page of one run: head, whose move it is, budget, facts, receipt."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.urls import reverse
+
+from runs.auth import Action, Principal, may
+from runs.domain.clocks import Deadline
+from runs.domain.facts import Json, moment, stamp
+from runs.domain.state import RunState
+from runs.domain.vocabulary import RunStatus
+from runs.domain.waiting import clock
+from runs.models import Lease, Run
+from runs.selectors.display import shown_run
+from runs.selectors.links import buttons, page_href
+from runs.selectors.receipts import receipt
+from runs.selectors.runs import failed_sentence
+from runs.selectors.surroundings import Surroundings, read_surroundings
+from runs.selectors.words import brief_id, joined, lowered, money, risk_badge, when
+
+TABS: Final = (("timeline", "Timeline"), ("steps", "Steps"), ("patch", "Patch"), ("evidence", "Evidence"))
+
+
+def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
+    """All of the page but its tab. Seven queries."""
+    state = RunState.from_json(run.state)
+    surroundings = read_surroundings(repository_ids=[run.repository_id])
+    shown = shown_run(run, principal=principal, surroundings=surroundings, hrefs=page_href)
+    lease = Lease.objects.filter(run=run, ended_at__isnull=True).first()
+    here = reverse("run", args=[run.pk])
+    return {
+        "id": run.pk,
+        "href": here,
+        "title": run.task.title,
+        "display": lowered(shown["display"]),
+        "meta": _meta(state),
+        "heard": when(lease.heartbeat_at) if lease else None,
+        "risk": risk_badge(state.effective_risk),
+        "actions": buttons(shown["display"]["actions"], here=here, key=f"again-{run.pk}"),
+        "tabs": _tabs(run, here, tab),
+        "move": _move(shown, state, surroundings, run),
+        "budget": _budget(state, surroundings),
+        "facts": _facts(run, state),
+        "receipt": receipt(state),
+        "failure": _failure(state),
+        "pull_request": _pull_request(state),
+        "may_note": may(principal, Action.NOTE, run.repository_id),
+        "note_key": f"note-{principal.id}-{run.version}",
+        "note_href": reverse("run_action", args=[run.pk, "note"]),
+        "live": not state.is_terminal,
+    }
+
+
+def _meta(state: RunState) -> str:
+    limit = state.budget.get("max_runs")
+    attempt = ""
+    if state.attempt:
+        repairs = state.attempt["repairs"]
+        attempt = f"attempt {state.attempt['number']}"
+        attempt += f", repair {repairs} of {state.budget.get('max_repairs')}" if repairs else ""
+    run = f"run {state.attempt_no} of {limit}" if limit else f"run {state.attempt_no}"
+    return joined(run, attempt, f"worker {state.holder['worker_name']}" if state.holder else "")
+
+
+def _tabs(run: Run, here: str, tab: str) -> list[Json]:
+    tabs = [{"label": label, "href": f"{here}?tab={name}", "current": name == tab} for name, label in TABS]
+    return [
+        *tabs,
+        {"label": f"Events {run.version:,}", "href": f"{here}?tab=events", "current": tab == "events"},
+    ]
+
+
+# --- whose move ----------------------------------------------------------------------------------
+
+_THEN: Final = {
+    "queue": "If nobody takes it by {at}, the run expires.",
+    "cancel": "Without an answer by {at} it is cancelled all the same.",
+    "pause": "Without an answer by {at} the lease is withdrawn.",
+    "run": "At {at} its active time is used up and the run fails.",
+    "step": "If the step says nothing until {at}, it counts as timed out and the agent goes on.",
+    "attempt": "At {at} the attempt ends as failed; a new one starts if the budget allows.",
+}
+_OVERDUE: Final = {
+    "cancel": "Without a decision by {at} the run is cancelled.",
+    "fail": "Without a decision by {at} the run fails.",
+    "escalate": "Without a decision by {at} the review escalates.",
+}
+
+
+def _move(shown: Json, state: RunState, surroundings: Surroundings, run: Run) -> Json | None:
+    """Whose move it is, and what happens by itself when they make none."""
+    wait = shown["waiting_for"]
+    if wait is None:
+        return None
+    working = wait["reason"] == "working" and state.holder
+    lead = f"{state.holder['worker_name']}’s move." if working and state.holder else wait["sentence"]
+    deadline = surroundings.deadline(state, run.task.contract)
+    silent = deadline is None or wait["reason"] in ("backoff", "stopping")
+    then = "" if silent or deadline is None else _then(deadline, surroundings, state)
+    return {"text": f"{lead} {then}".strip(), "since": when(wait["since"])}
+
+
+def _then(deadline: Deadline, surroundings: Surroundings, state: RunState) -> str:
+    text = _THEN.get(deadline.scope, "")
+    if deadline.scope == "approval":
+        policy = surroundings.policies[state.repository_id].values
+        text = _OVERDUE[policy["on_approval_timeout"]]
+    return text.format(at=clock(stamp(deadline.at), now=stamp(surroundings.now)))
+
+
+# --- panels --------------------------------------------------------------------------------------
+
+
+def _budget(state: RunState, surroundings: Surroundings) -> Json:
+    used, limits, attempt = state.used, state.budget, state.attempt or {}
+    cost = float(used["cost_usd"]), float(limits.get("max_cost_usd", 0))
+    active = float(used["active_seconds"])
+    if state.active_since:
+        active += (surroundings.now - moment(state.active_since)).total_seconds()
+    rows = [_bar("Cost", f"{money(used['cost_usd'])} of {money(cost[1])}", *cost)]
+    for label, name, limit in _COUNTED:
+        count, top = (attempt or used)[name], int(limits.get(limit) or 0)
+        rows.append(_bar(label, f"{count} of {top}", count, top, bar=False))
+    longest = limits.get("max_duration_seconds", 0)
+    rows.append(_bar("Active time", f"{_minutes(active)} of {_minutes(longest)}", active, longest, bar=False))
+    return {"rows": rows}
+
+
+_COUNTED: Final = (
+    ("Steps", "steps", "max_steps"),
+    ("Tool calls", "tool_calls", "max_tool_calls"),
+    ("Repairs", "repairs", "max_repairs"),
+)
+
+
+def _bar(label: str, text: str, value: float, limit: float, *, bar: bool = True) -> Json:
+    row: Json = {"label": label, "text": text}
+    if limit and label != "Repairs" and value >= 0.9 * limit:
+        row["tone"] = "bad" if value >= limit else "warn"
+    return {**row, "value": round(value, 4), "max": round(limit, 4)} if bar and limit else row
+
+
+def _minutes(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 120 or minutes % 60 else f"{minutes // 60} h"  # noqa: PLR2004
+
+
+def _facts(run: Run, state: RunState) -> list[Json]:
+    task = run.task
+    contract = task.contract
+    repository = reverse("repository", args=[run.repository.name])
+    rows: list[Json] = [
+        {"term": "Task", "text": task.title[:80], "href": reverse("task", args=[task.pk])},
+        {
+            "term": "Repository",
+            "text": run.repository.name,
+            "href": repository,
+        },
+        {"term": "Agent", "text": state.model or contract["agent"]["kind"]},
+        {"term": "Instruction", "text": str(state.instruction_no)},
+        {"term": "Policy", "text": state.policy_version},
+    ]
+    if state.base_commit:
+        base = f"{contract['base_branch']}@{state.base_commit[:10]}"
+        rows.append({"term": "Base", "text": base, "mono": True, "copy_text": state.base_commit})
+    for term, at in (("Started", state.started_at), ("Ended", state.completed_at)):
+        if times := when(at):
+            rows.append({"term": term, "text": times["exact"], "time": times["iso"]})
+    rows.append({"term": "Id", "text": brief_id(run.pk), "mono": True, "copy_text": run.pk})
+    return rows
+
+
+def _failure(state: RunState) -> Json | None:
+    """Why it ended badly and what follows, in words."""
+    if state.status not in (RunStatus.FAILED, RunStatus.EXPIRED):
+        return None
+    failure, retry = state.failure or {}, state.retry or {}
+    evidence = failure.get("evidence_artifact_id")
+    return {
+        "text": failed_sentence(state),
+        "then": retry.get("reason", ""),
+        "href": reverse("artifact", args=[evidence]) if evidence else "",
+    }
+
+
+def _pull_request(state: RunState) -> Json | None:
+    if not state.pull_request:
+        return None
+    url = state.pull_request["url"]
+    return {
+        "branch": state.pull_request["branch"],
+        "commit": state.pull_request["commit_sha"],
+        "href": url if url.startswith(("https://", "http://")) else "",
+        "place": url,
+    }

@@ -1,0 +1,32 @@
+"""Addresses of the pages."""
+
+from django.contrib.auth.views import LogoutView
+from django.urls import path
+
+from runs.web import accounts, task_form, views
+from runs.web.patterns import patterns
+
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("tasks/", views.tasks, name="tasks"),
+    path("tasks/new/", task_form.task_new, name="task_new"),
+    path("tasks/<str:task_id>/", views.task, name="task"),
+    path("tasks/<str:task_id>/edit/", task_form.task_edit, name="task_edit"),
+    path("tasks/<str:task_id>/<slug:action>/", views.task_action, name="task_action"),
+    path("runs/", views.runs, name="runs"),
+    path("runs/<str:run_id>/", views.run, name="run"),
+    path("runs/<str:run_id>/events/", views.run_events, name="run_events"),
+    path("runs/<str:run_id>/events.jsonl", views.run_log, name="run_log"),
+    path("runs/<str:run_id>/<slug:action>/", views.run_action, name="run_action"),
+    path("artifacts/<str:artifact_id>/", views.artifact, name="artifact"),
+    path("artifacts/<str:artifact_id>/files/<int:index>/", views.patch_file, name="patch_file"),
+    path("repositories/", views.repositories, name="repositories"),
+    path("repositories/<path:name>/", views.repository, name="repository"),
+    path("workers/", views.workers, name="workers"),
+    path("lifecycle/", views.lifecycle, name="lifecycle"),
+    path("notifications/", views.notifications, name="notifications"),
+    path("patterns/", patterns, name="patterns"),
+    path("accounts/login/", accounts.SignIn.as_view(), name="login"),
+    path("accounts/logout/", LogoutView.as_view(), name="logout"),
+    path("accounts/demo/<slug:name>/", accounts.demo_sign_in, name="demo_sign_in"),
+]
