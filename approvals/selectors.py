@@ -75,15 +75,13 @@ def filtered_requests(
     if repository:
         found = found.filter(Q(repository_id=repository) | Q(repository__name=repository))
     if mine:
-        found = found.filter(
-            pk__in=[entry.request.pk for entry in _open_entries(principal) if _is_turn(entry)]
-        )
+        found = found.filter(pk__in=ids_in_turn(principal))
     return found
 
 
 def reviews_waiting(principal: Principal) -> int:
     """How many requests wait for this caller: the badge. Seven queries at most."""
-    return sum(1 for entry in _open_entries(principal) if _is_turn(entry))
+    return len(ids_in_turn(principal))
 
 
 def read_queue(principal: Principal) -> Queue:
@@ -98,9 +96,17 @@ def read_queue(principal: Principal) -> Queue:
     )
 
 
-def read_entries(requests: Collection[ApprovalRequest], principal: Principal) -> list[Entry]:
-    """Those requests as this caller sees them. Six queries."""
-    around = surroundings(requests)
+def ids_in_turn(principal: Principal) -> list[str]:
+    """Ids of the requests that wait for this caller, in the queue's order. Seven queries at most."""
+    turn = [entry for entry in _open_entries(principal) if _is_turn(entry)]
+    return [entry.request.pk for entry in _snoozed_last(turn)]
+
+
+def read_entries(
+    requests: Collection[ApprovalRequest], principal: Principal, around: Surroundings | None = None
+) -> list[Entry]:
+    """Those requests as this caller sees them. Six queries; one where ``around`` is read already."""
+    around = around or surroundings(requests)
     policies = effective_policies(repository_ids={request.repository_id for request in requests})
     return [
         _entry(request, principal, around, override=bool(policies[request.repository_id].values["override"]))
@@ -111,13 +117,7 @@ def read_entries(requests: Collection[ApprovalRequest], principal: Principal) ->
 def shapes(requests: Collection[ApprovalRequest], principal: Principal) -> list[Json]:
     """The API's ``approval``, for each request. Six queries."""
     around = surroundings(requests)
-    policies = effective_policies(repository_ids={request.repository_id for request in requests})
-    found = []
-    for request in requests:
-        override = bool(policies[request.repository_id].values["override"])
-        entry = _entry(request, principal, around, override=override)
-        found.append(_shape(entry, around))
-    return found
+    return [_shape(entry, around) for entry in read_entries(requests, principal, around)]
 
 
 # --- helpers --------------------------------------------------------------------------------------

@@ -1,0 +1,172 @@
+"""The pages of approvals. GET and HEAD look; only POST decides."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import conditional_page, require_POST, require_safe
+
+from approvals import forms
+from approvals.desk import get_request
+from approvals.models import ApprovalRequest
+from approvals.pages import read_review, review_context
+from approvals.rows import may_bulk, queue_context
+from approvals.selectors import read_entries, read_queue, visible_requests
+from approvals.service import DecisionOutcome, approval_decide, approval_waive
+from runs.auth import Principal, of_person
+from runs.domain.errors import ApprovalSuperseded, Invalid, NotFound, Refusal
+from runs.domain.vocabulary import DecisionWord
+from runs.models import Person
+
+_STATUS: Final = {"invalid": 422, "approval_forbidden": 403, "permission_denied": 403}
+_DONE: Final = {
+    DecisionWord.APPROVE: "Approved.",
+    DecisionWord.EDIT: "Approved with your values.",
+    DecisionWord.REQUEST_CHANGES: "Changes requested. Your comment is the task's next instruction.",
+    DecisionWord.REJECT: "Rejected.",
+}
+
+
+def _principal(request: HttpRequest) -> Principal:
+    if not isinstance(request.user, Person):
+        raise Http404
+    return of_person(request.user)
+
+
+def _find(principal: Principal, approval_id: str) -> ApprovalRequest:
+    try:
+        return get_request(approval_id, principal)
+    except NotFound:
+        raise Http404 from None
+
+
+@login_required
+@require_safe
+@conditional_page
+def approvals(request: HttpRequest) -> HttpResponse:
+    """The queue; with ``part=queue`` its live part alone."""
+    context = queue_context(read_queue(_principal(request)))
+    part = request.GET.get("part") == "queue"
+    return render(request, "approvals/_queue.html" if part else "approvals/queue.html", context)
+
+
+@login_required
+@require_safe
+def approval(request: HttpRequest, approval_id: str) -> HttpResponse:
+    """The review page."""
+    principal = _principal(request)
+    review = read_review(_find(principal, approval_id), principal)
+    return render(request, "approvals/review.html", review_context(review))
+
+
+@login_required
+@require_safe
+@conditional_page
+def approval_standing(request: HttpRequest, approval_id: str) -> HttpResponse:
+    """Whether what the page shows still holds; the live part of the review page."""
+    principal = _principal(request)
+    entry = read_entries([_find(principal, approval_id)], principal)[0]
+    found = entry.request
+    shown = (request.GET.get("version"), request.GET.get("subject_sha256"))
+    context = {
+        "request_id": found.pk,
+        "shown": {"version": shown[0], "subject_sha256": shown[1]},
+        "changed": shown != (str(found.version), found.subject_sha256),
+        "closed": entry.closed,
+    }
+    return render(request, "approvals/_standing.html", context)
+
+
+@login_required
+@require_POST
+def approval_decision(request: HttpRequest, approval_id: str) -> HttpResponse:
+    """One person's word. 303 when it is recorded, or was before; else the page with the reason."""
+    principal = _principal(request)
+    asked = _find(principal, approval_id)
+    try:
+        posted = forms.read_decision(request.POST, asked)
+        outcome = approval_decide(approval_id=approval_id, by=principal, **posted)
+    except Refusal as refusal:
+        return _refused(request, principal, approval_id, refusal)
+    _tell(request, outcome)
+    return _see_other("approval", approval_id)
+
+
+@login_required
+@require_POST
+def approval_waiver(request: HttpRequest, approval_id: str) -> HttpResponse:
+    """Waive one guard, by name, with a reason."""
+    principal = _principal(request)
+    _find(principal, approval_id)
+    try:
+        posted = forms.read_waiver(request.POST)
+        approval_waive(approval_id=approval_id, by=principal, **posted)
+    except Refusal as refusal:
+        return _refused(request, principal, approval_id, refusal)
+    messages.success(request, "Waived. Your name and reason are recorded with it.")
+    return _see_other("approval", approval_id)
+
+
+@login_required
+@require_POST
+def approvals_bulk(request: HttpRequest) -> HttpResponse:
+    """Approve several low-risk patches: one decision and one event each, by the same checks."""
+    principal = _principal(request)
+    chosen = forms.read_bulk(request.POST)
+    found = visible_requests(principal).filter(pk__in=[item["approval_id"] for item in chosen])
+    allowed = {entry.request.pk for entry in read_entries(list(found), principal) if may_bulk(entry)}
+    approved = 0
+    for item in chosen:
+        if item["approval_id"] not in allowed:
+            messages.error(request, "One of them is not yours to approve together with others; open it.")
+            continue
+        try:
+            approval_decide(decision=DecisionWord.APPROVE, by=principal, **item)
+            approved += 1
+        except Refusal as refusal:
+            messages.error(request, f"Not approved: {refusal.detail}")
+    if approved:
+        messages.success(request, f"{approved} approved.")
+    return _see_other("approvals")
+
+
+def _tell(request: HttpRequest, outcome: DecisionOutcome) -> None:
+    if outcome.replayed:
+        word = DecisionWord(outcome.decision.decision).label.lower()
+        at = f"{outcome.decision.at:%Y-%m-%d %H:%M} UTC"
+        messages.info(request, f"You had decided this already at {at}: {word}.")
+    elif outcome.votes_missing:
+        people = "1 more person" if outcome.votes_missing == 1 else f"{outcome.votes_missing} more people"
+        messages.success(request, f"Your approval is recorded; {people} must approve.")
+    else:
+        messages.success(request, _DONE[DecisionWord(outcome.decision.decision)])
+
+
+def _refused(request: HttpRequest, principal: Principal, approval_id: str, refusal: Refusal) -> HttpResponse:
+    """The page as it stands now, with the reason, what was typed, and the way to what replaced it."""
+    newer = None
+    if isinstance(refusal, ApprovalSuperseded) and (current := refusal.extra.get("approval_id")):
+        newer = _find(principal, current)
+    review = read_review(_find(principal, approval_id), principal)
+    context = review_context(
+        review, error=_words(refusal), comment=request.POST.get("comment", ""), newer=newer
+    )
+    status = _STATUS.get(refusal.code, 409)
+    return render(request, "approvals/review.html", context, status=status)
+
+
+def _words(refusal: Refusal) -> str:
+    if isinstance(refusal, Invalid):
+        parts = [f"{name.replace('_', ' ')}: {'; '.join(texts)}" for name, texts in refusal.errors.items()]
+        return f"Nothing was decided: {'. '.join(parts)}."
+    return f"Nothing was decided. {refusal.detail}"
+
+
+def _see_other(name: str, *args: str) -> HttpResponseRedirect:
+    """303: a reload of the answer asks for the page, it does not decide again."""
+    return HttpResponseRedirect(reverse(name, args=args), status=303)
