@@ -13,6 +13,8 @@ urlpatterns = [
     path("api/v1/", include("approvals.api")),
     re_path("^api/", problem.nothing_here),
     path("admin/", admin.site.urls),
+    path("approvals/", include("approvals.urls")),
+    path("", include("runs.web.urls")),
 ]
 
 handler500 = "agentplatform.problem.server_error"

@@ -153,7 +153,7 @@ def waits_for(state: RunState, around: Around) -> str:
 
 def free_since(state: RunState) -> str:
     """Since when nobody holds an unleased run; the stamp from which its queue clock runs, too."""
-    return max(state.idle_since, state.not_before)
+    return max(state.updated_at, state.not_before)
 
 
 # --- the table of states -------------------------------------------------------------------------

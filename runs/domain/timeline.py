@@ -101,9 +101,12 @@ class _Stretch:
 
     events: list[Event] = field(default_factory=list)
 
-    def item(self, phase: Display) -> Item:
-        """The stretch as one sentence: what was done last, how much, what it cost."""
+    def item(self, phase: Display, *, is_newest: bool = False) -> Item:
+        """The stretch as one sentence: what was done, how much, what it cost, what runs now."""
         first, last = self.events[0], self.events[-1]
+        if is_newest and (running := self._running()):
+            said = Said(f"{running}, running now", "busy", "dot", KEY, self._so_far())
+            return Item(first.sequence, last.sequence, first.recorded_at, said, phase, WORK)
         labels, failures = self._labels()
         cost = sum((cost_of(e.payload.get("cost_usd")) or Decimal(0) for e in self.events), Decimal(0))
         calls = sum(e.type == Ev.TOOL_REQUESTED for e in self.events)
@@ -121,6 +124,17 @@ class _Stretch:
             self._output(),
         )
         return Item(first.sequence, last.sequence, first.recorded_at, said, phase, WORK)
+
+    def _running(self) -> str:
+        """The label of the call that has no result yet."""
+        done = {e.payload["operation_id"] for e in self.events if e.type == Ev.TOOL_COMPLETED}
+        calls = [e for e in self.events if e.type == Ev.TOOL_REQUESTED]
+        open_calls = [e for e in calls if e.payload["operation_id"] not in done]
+        return short(open_calls[-1].payload["label"], 100) if open_calls else ""
+
+    def _so_far(self) -> str:
+        done = sum(e.type == Ev.TOOL_COMPLETED for e in self.events)
+        return f"after {plural(done, 'step')}" if done else ""
 
     def _labels(self) -> tuple[list[str], int]:
         labels = [short(e.payload["label"], 100) for e in self.events if e.type == Ev.TOOL_REQUESTED]
@@ -163,7 +177,7 @@ def _items(events: Iterable[Event]) -> Iterator[Item]:
         elif said := tell(event):
             yield Item(event.sequence, event.sequence, event.recorded_at, said, phase, event.type)
     if stretch.events:
-        yield stretch.item(phase)
+        yield stretch.item(phase, is_newest=True)
 
 
 def _mended(items: list[Item]) -> Iterator[Item]:

@@ -13,8 +13,9 @@ from django.urls import reverse
 from runs.auth import Action, Principal, may
 from runs.domain.display import Display
 from runs.domain.facts import Json
-from runs.domain.vocabulary import ACTIVE, Gate, RunStatus, TaskStatus
+from runs.domain.vocabulary import ACTIVE, RunStatus, TaskStatus
 from runs.models import Run
+from runs.selectors import reviews
 from runs.selectors.display import shown_run
 from runs.selectors.links import page_href
 from runs.selectors.paging import keyset_page
@@ -27,17 +28,18 @@ SHOWN: Final = 8
 #: Unfinished runs that the page counts by state.
 COUNTED: Final = 2_000
 LATELY: Final = timedelta(days=7)
-_TURN_GATES: Final = (Gate.PLAN, Gate.PATCH, Gate.TOOL_CALL, Gate.BUDGET)
 
 
 def home_page(*, principal: Principal) -> Json:
-    """``{turn, states, active, wrong, drafts}``. Twelve queries, whatever the number of runs."""
+    """``{turn, states, active, wrong, drafts}``. Nine queries
+    and those of the reviews, whatever the number of runs."""
     surroundings = visible_surroundings(principal)
     active = visible_runs(principal).filter(
         status__in=[s.value for s in ACTIVE], task__archived_at__isnull=True
     )
     standing = list(active.order_by("-updated_at")[:COUNTED])
-    mine = [run for run in standing if is_my_turn(run, principal)]
+    turns = reviews.turns_of(principal)
+    mine = [run for run in standing if run.pk in turns]
     rest = [run for run in standing if run not in mine]
     wrong = visible_runs(principal).filter(
         status__in=[RunStatus.FAILED.value, RunStatus.EXPIRED.value],
@@ -66,19 +68,6 @@ def home_page(*, principal: Principal) -> Json:
             may(principal, Action.TASK_CREATE, where) for where in {where for _, where in principal.grants}
         ),
     }
-
-
-def is_my_turn(run: Run, principal: Principal) -> bool:
-    """Whether this person may decide or answer what the run waits for. No query.
-
-    Who asked for it does not review it; the review page knows the whole rule.
-    """
-    if run.status != RunStatus.WAITING_FOR_APPROVAL:
-        return False
-    own = run.task.created_by_id == principal.id
-    if run.gate == Gate.QUESTION:
-        return may(principal, Action.ANSWER, run.repository_id)
-    return not own and may(principal, Action.APPROVE, run.repository_id)
 
 
 def _states(runs: list[Run], principal: Principal, surroundings: Surroundings) -> list[Json]:

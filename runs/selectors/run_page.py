@@ -83,9 +83,9 @@ _THEN: Final = {
     "attempt": "At {at} the attempt ends as failed; a new one starts if the budget allows.",
 }
 _OVERDUE: Final = {
-    "cancel": "Without a decision by {at} the run is cancelled.",
-    "fail": "Without a decision by {at} the run fails.",
-    "escalate": "Without a decision by {at} the review escalates.",
+    "cancel": "Without a decision by then the run is cancelled.",
+    "fail": "Without a decision by then the run fails.",
+    "escalate": "Without a decision by then the review escalates.",
 }
 
 
@@ -158,7 +158,7 @@ def _facts(run: Run, state: RunState) -> list[Json]:
             "text": run.repository.name,
             "href": repository,
         },
-        {"term": "Agent", "text": state.model or contract["agent"]["kind"]},
+        {"term": "Agent", "text": joined(contract["agent"]["kind"], state.model)},
         {"term": "Instruction", "text": str(state.instruction_no)},
         {"term": "Policy", "text": state.policy_version},
     ]

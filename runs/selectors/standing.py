@@ -116,12 +116,10 @@ _TASK_COLUMNS: Final[dict[str, Column]] = {
 
 def _waiting(surroundings: Surroundings) -> Column:
     """``display.waits_for``: claim_role is empty while a run is leased or not claimable."""
-    free = ~Q(claim_role="")
+    free, fresh_after = ~Q(claim_role=""), moment(surroundings.fresh_after)
     backoff = free & Q(not_before__gt=surroundings.now)
     cap = free & Q(repository_id__in=surroundings.full_repositories()) & ~backoff
-    idle = Q(state__idle_since__lt=surroundings.fresh_after) & (
-        Q(not_before__isnull=True) | Q(not_before__lt=moment(surroundings.fresh_after))
-    )
+    idle = Q(updated_at__lt=fresh_after) & (Q(not_before__isnull=True) | Q(not_before__lt=fresh_after))
     nobody = free & idle & ~_asked_for(surroundings) & ~backoff & ~cap
     by_reason = {BACKOFF: backoff, CAP: cap, NO_WORKER: nobody}
 

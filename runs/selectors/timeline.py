@@ -101,7 +101,7 @@ def _item(run_id: str, item: Item) -> Json:
     times = when(item.at) or {}
     link = {}
     if said.artifact_id:
-        link = {"link": {"href": reverse("artifact", args=[said.artifact_id]), "text": "read it"}}
+        link = {"link": {"href": reverse("artifact", args=[said.artifact_id]), "text": "download"}}
     return {
         "gap": False,
         "seq_from": item.seq_from,

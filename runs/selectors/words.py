@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
+from runs.domain.display import Display
 from runs.domain.facts import Json, moment
 from runs.domain.vocabulary import Risk
 
@@ -46,9 +47,9 @@ def risk_badge(risk: str) -> Json:
 
 
 def lowered(display: Json) -> Json:
-    """The display as pages show it: the step follows the title, so it starts in lower case."""
-    step = display.get("step")
-    return {**display, "step": step[:1].lower() + step[1:] if step else ""}
+    """The display as pages show it: the step follows the title, in lower case, unless it repeats it."""
+    step = "" if display["state"] == Display.NEEDS_REVIEW else display.get("step") or ""
+    return {**display, "step": step[:1].lower() + step[1:]}
 
 
 def joined(*parts: str) -> str:

@@ -53,7 +53,7 @@ class ContractForm(forms.Form):
     risk_level = forms.ChoiceField(
         label="Risk",
         choices=[(risk.value, risk.label) for risk in Risk],
-        help_text="High and critical: a person approves the plan before any edit, and the patch before the push.",
+        help_text="High and critical: a person approves the plan before any edit, the patch before the push.",
     )
     agent_kind = forms.ChoiceField(
         label="Agent", choices=[(kind, _AGENTS.get(kind, kind)) for kind in AGENT_KINDS]

@@ -40,7 +40,7 @@ def run(status: RunStatus, **more: object) -> RunState:
         id="run_1",
         status=status.value,
         updated_at=NOW,
-        idle_since=NOW,
+        updated_at=NOW,
         repository_id="repo_1",
         worker_name="eu-3",
     )
@@ -158,7 +158,7 @@ def test_a_backoff_waits_and_says_until_when():
 def test_a_fresh_run_is_queued_and_an_old_one_without_workers_waits():
     nobody = Around(NOW, {"verifier": "2026-07-03T10:02:00.000000Z"}, FRESH)
     assert shown(run(RunStatus.QUEUED), around=nobody) is Display.QUEUED
-    old = run(RunStatus.PATCH_READY, idle_since="2026-07-03T10:02:00.000000Z")
+    old = run(RunStatus.PATCH_READY, updated_at="2026-07-03T10:02:00.000000Z")
     assert shown(old, around=nobody) is Display.WAITING
     wait = waiting_for(old, task(), nobody)
     assert wait is not None
@@ -214,7 +214,7 @@ def test_an_open_pull_request_can_not_be_stopped():
 
 
 def test_retry_now_is_offered_only_in_a_backoff():
-    state = run(RunStatus.QUEUED, idle_since="2026-07-03T09:00:00.000000Z")
+    state = run(RunStatus.QUEUED, updated_at="2026-07-03T09:00:00.000000Z")
     lonely = standing_of_run(state, task(), Around(NOW, {}, FRESH))
     assert [row.name for row in possible_actions(Display.WAITING, lonely)] == ["cancel"]
 
