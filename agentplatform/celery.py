@@ -9,8 +9,11 @@ from typing import Any
 from celery import Celery
 from celery.signals import before_task_publish, setup_logging
 
+from agentplatform import broker
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentplatform.settings")
 
+broker.use()
 app = Celery("agentplatform")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
