@@ -40,7 +40,6 @@ def run(status: RunStatus, **more: object) -> RunState:
         id="run_1",
         status=status.value,
         updated_at=NOW,
-        updated_at=NOW,
         repository_id="repo_1",
         worker_name="eu-3",
     )
