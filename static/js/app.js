@@ -57,19 +57,19 @@ const atSignIn = (url) => new URL(url, location).pathname === document.body.data
 const heard = (well) => { lastHeard = well ? Date.now() : lastHeard; one("#away").hidden = Date.now() - lastHeard < 5000; };
 function occupied(part) { // Never wipe what somebody types or has selected
   const active = document.activeElement, selection = getSelection();
-  return (part.contains(active) && active.matches("textarea, select, input:not([type=checkbox])")) || all("textarea", part).some((area) => area.value !== area.defaultValue)
+  return (part.contains(active) && active.matches("textarea, select, input:not([type=checkbox])")) || all("textarea:not([data-draft][id])", part).some((area) => area.value !== area.defaultValue)
     || (!selection.isCollapsed && part.contains(selection.anchorNode));
 }
 function replacePart(part, text, etag) {
   const frame = Object.assign(document.createElement("template"), { innerHTML: text });
-  const focused = part.contains(document.activeElement) && document.activeElement.id;
-  const fresh = frame.content.getElementById(part.id);
+  const focused = part.contains(document.activeElement) && document.activeElement.id, fresh = frame.content.getElementById(part.id);
   if (!fresh) return;
   const atEnd = scrollY + innerHeight > root.scrollHeight - 80;
-  all("details[open][data-keep]", part).forEach((open) => frame.content.getElementById(open.id)?.replaceWith(open));
+  const follow = one("[data-follow]", part)?.checked;
+  all("details[open][data-keep], textarea[data-draft]", part).forEach((kept) => frame.content.getElementById(kept.id)?.replaceWith(kept));
+  if (follow && one("[data-follow]", fresh)) one("[data-follow]", fresh).checked = true;
   fresh.dataset.etag = etag || "";
-  part.replaceWith(fresh);
-  window.htmx?.process(fresh); enhance(fresh);
+  part.replaceWith(fresh); window.htmx?.process(fresh); enhance(fresh);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   if (atEnd && one("[data-follow]")?.checked) scrollTo(0, root.scrollHeight); // Only for one who reads the end already
   say(one("[data-announce]", fresh)?.textContent);
@@ -90,7 +90,7 @@ async function refresh(part) {
 }
 async function beat() { // One request at a time: a late answer can not undo a newer one
   if (!document.hidden) for (const part of all("[data-live]")) if (!occupied(part)) await refresh(part).catch(() => heard(false));
-  setTimeout(beat, 2500);
+  setTimeout(beat, 2000);
 }
 on("visibilitychange", () => { lastHeard = Date.now(); });
 on("htmx:beforeSwap", ({ detail }) => { if (detail.xhr.status === 401 || atSignIn(detail.xhr.responseURL)) { detail.shouldSwap = false; signedOut(); } else heard(true); });
@@ -146,4 +146,4 @@ on("submit", (event) => { // The second click of a double click sends nothing
 });
 addEventListener("pageshow", (event) => { if (event.persisted) all("form[data-sent]").forEach(release); });
 function enhance(within) { tellTimes(within); showViewed(); }
-on("DOMContentLoaded", () => { preferences(); restoreDrafts(); enhance(document); setInterval(tellTimes, 15000); setTimeout(beat, 2500); });
+on("DOMContentLoaded", () => { preferences(); restoreDrafts(); enhance(document); setInterval(tellTimes, 15000); setTimeout(beat, 2000); });

@@ -1,0 +1,52 @@
+"""Every page, in both schemes and widths: readable by everybody, no wider than its window, no error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from runs.domain.vocabulary import RunStatus
+from tests.browser.scenes import Scene, open_request
+from tests.browser.visitor import LOOKS, Visitor
+from tests.factories import Holder
+
+#: It runs from the right, and holds a word without a place to break.
+AWKWARD = "إزالة الشيفرة " + "settings_from_environment_variables" * 4 + " 🧹"
+TABS = ("", "?tab=steps", "?tab=patch", "?tab=evidence", "?tab=events")
+LISTS = ("/", "/tasks/", "/runs/", "/approvals/", "/repositories/", "/workers/", "/notifications/")
+
+
+def test_the_sign_in_meets_the_bar(visit: Callable[..., Visitor], scene: Scene) -> None:
+    assert barriers(visit(), ["/accounts/login/"]) == {}
+
+
+def test_empty_pages_meet_the_bar(visit: Callable[..., Visitor], scene: Scene) -> None:
+    dana = visit(scene.dana)
+    dana.allow("status of 404")
+    assert barriers(dana, [*LISTS, "/nowhere/", "/patterns/"]) == {}
+
+
+def test_full_pages_meet_the_bar(visit: Callable[..., Visitor], scene: Scene) -> None:
+    waiting = scene.run(RunStatus.WAITING_FOR_APPROVAL, title=AWKWARD)
+    scene.run(RunStatus.SUCCEEDED)
+    assert barriers(visit(scene.dana), addresses(scene, waiting)) == {}
+
+
+def addresses(scene: Scene, waiting: Holder) -> Iterator[str]:
+    run = waiting.run
+    yield from (*LISTS, "/tasks/new/", "/lifecycle/", f"/tasks/{run.task_id}/")
+    yield f"/approvals/{open_request(run).pk}/"
+    yield f"/repositories/{scene.repository.name}/"
+    yield from (f"/runs/{run.pk}/{tab}" for tab in TABS)
+
+
+def barriers(visitor: Visitor, pages: Iterable[str]) -> dict[str, list[str]]:
+    """Address and look → what is wrong there; where nothing is, they are left out."""
+    found: dict[str, list[str]] = {}
+    for path in pages:
+        answer = visitor.go(path)
+        assert answer.status < 500, path
+        for look in LOOKS:
+            visitor.wear(look)
+            if wrong := visitor.findings(colours_only=look.scheme == "dark"):
+                found[f"{path} {look}"] = wrong
+    return found
