@@ -55,7 +55,7 @@ def svg(*, counts: Mapping[str, int], hrefs: Mapping[str, str]) -> str:
     width = LANE_X + LANE_STEP * (len(LANES) - 1) + 110
     parts = [*_lanes(), *_line_edges(), *_gate_edges(), *_nodes(counts, hrefs)]
     return (
-        f'<svg class="drawing" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        f'<svg class="drawing" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="group" '
         f'aria-label="The statuses of a run and the events that lead from one to the next">{_HEAD}'
         f"{''.join(parts)}</svg>"
     )
