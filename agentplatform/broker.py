@@ -20,7 +20,7 @@ from kombu.utils.json import dumps
 class Channel(filesystem.Channel):
     """A channel whose messages appear whole or not at all."""
 
-    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:
+    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:  # type: ignore[override]
         folder = Path(self.data_folder_out)
         name = f"{monotonic_ns():020d}_{uuid.uuid4()}"
         unfinished = folder / f"{name}.unfinished"
