@@ -42,25 +42,38 @@ def _waiting(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, 
         yield Deadline("approval", due, since, int((due - since).total_seconds()))
     paused = state.directive == Directive.PAUSE
     if state.holder is None and state.run_status in CLAIMABLE and not paused:
-        since = moment(max(state.updated_at, state.not_before))
+        since = moment(max(state.idle_since, state.not_before))
         yield _deadline("queue", since, timeout_seconds("queue", contract, policy))
 
 
 def _working(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, Any]) -> Iterator[Deadline]:
     if state.holder is None:
         return
-    if state.directive != Directive.CONTINUE and state.directive_info:
-        scope = "pause" if state.directive == Directive.PAUSE else "cancel"
-        if state.directive != Directive.WIND_DOWN:
-            since = moment(state.directive_info["at"])
-            yield _deadline(scope, since, timeout_seconds(scope, contract, policy))
+    if scope := _grace(state):
+        since = moment((state.directive_info or {})["at"])
+        yield _deadline(scope, since, timeout_seconds(scope, contract, policy))
     limit = int(state.budget.get("max_duration_seconds", 0))
     if limit and state.active_since:
         since = moment(state.active_since)
         yield Deadline("run", since + timedelta(seconds=limit - state.used["active_seconds"]), since, limit)
     for call in state.pending.values():
         seconds = timeout_seconds("step", contract, policy)
-        yield _deadline("step", moment(call["requested_at"]), seconds, call["operation_id"])
+        # A call that waited for a person, or for a taker, has run only since this lease began.
+        since = moment(max(call["requested_at"], state.active_since))
+        yield _deadline("step", since, seconds, call["operation_id"])
     if state.attempt:
         seconds = timeout_seconds("attempt", contract, policy)
-        yield _deadline("attempt", moment(state.attempt["started_at"]), seconds)
+        since = moment(max(state.attempt["started_at"], state.active_since))
+        left = timedelta(seconds=seconds - state.attempt["active_seconds"])
+        yield Deadline("attempt", since + left, since, seconds)
+
+
+def _grace(state: RunState) -> str:
+    """Which directive the worker must answer within its time; a wind-down has none.
+
+    After its first lease in PR_CREATING nothing is forced: the holder must ask the provider first.
+    """
+    if state.directive == Directive.PAUSE:
+        return "pause"
+    forced = state.directive == Directive.CANCEL and state.status != RunStatus.PR_CREATING
+    return "cancel" if forced else ""

@@ -26,7 +26,7 @@ from runs.domain.meanings import meaning
 from runs.domain.outcome import outcome
 from runs.domain.payloads import version_of
 from runs.domain.state import Changes, RunState
-from runs.domain.table import PEOPLE_EVENTS, allowed_events, cell, posting_roles
+from runs.domain.table import CLAIM_EVENTS, PEOPLE_EVENTS, allowed_events, cell, posting_roles
 from runs.domain.vocabulary import OWNER, Directive, Ev, Role, RunStatus
 
 #: What a worker may still post after it was asked to stop (section 9).
@@ -41,15 +41,24 @@ def decide(state: RunState, command: Command, context: Context) -> Decision:
 
     Raises a ``Refusal``.
     """
-    actor = check_actor(state, command)
-    check_terminal(state, command)
-    check_lease(state, command, context)
-    check_sequence(state, command)
-    check_directive(state, command)
-    check_transition(state, command)
+    actor = admit(state, command, lease_is_alive=context.lease_is_alive)
     to, facts = meaning(state, command, context)
     draft = Draft(command.event, to, command.payload, Role(actor.type), facts)
     return _Writer(state, command, context).write(draft, actor)
+
+
+def admit(state: RunState, command: Command, *, lease_is_alive: bool) -> Actor:
+    """Who acts, if run and lease alone allow it: all that can be refused before any evidence is read.
+
+    Raises a ``Refusal``.
+    """
+    actor = check_actor(state, command)
+    check_terminal(state, command)
+    check_lease(state, command, lease_is_alive=lease_is_alive)
+    check_sequence(state, command)
+    check_directive(state, command)
+    check_transition(state, command)
+    return actor
 
 
 # --- checks, in the order of the contract --------------------------------------------------------
@@ -62,7 +71,8 @@ def check_actor(state: RunState, command: Command) -> Actor:
     row = cell(event, state.run_status)
     allowed = row.roles_in(state.run_status) if row else wanted
     usable = caller.roles & allowed
-    if caller.is_machine and (event in PEOPLE_EVENTS or (row and row.claim_only and not command.facts)):
+    posted = not command.facts  # facts come from a claim of ours, never from a caller
+    if caller.is_machine and (event in PEOPLE_EVENTS or (event in CLAIM_EVENTS and posted)):
         usable = frozenset()
     if not usable:
         raise ActorNotAllowed(required_roles=sorted(allowed or wanted), event=event)
@@ -81,7 +91,7 @@ def check_terminal(state: RunState, command: Command) -> None:
         raise RunTerminal(status=state.status, outcome=outcome(state))
 
 
-def check_lease(state: RunState, command: Command, context: Context) -> None:
+def check_lease(state: RunState, command: Command, *, lease_is_alive: bool) -> None:
     """A machine posts under the active lease; after the end, only the account of the last one may."""
     if not command.caller.is_machine or command.event is Ev.LEASE_ACQUIRED:
         return
@@ -90,7 +100,7 @@ def check_lease(state: RunState, command: Command, context: Context) -> None:
             raise LeaseLost(
                 "Only the worker of the last lease may report on an ended run.", fence=state.fence
             )
-    elif not context.lease_is_alive:
+    elif not lease_is_alive:
         raise LeaseLost(fence=state.fence)
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from runs.domain import fold_leases as leases
 from runs.domain import fold_work as work
-from runs.domain.facts import Event, Json, moment
+from runs.domain.facts import Event, Json
 from runs.domain.payloads import upcast
 from runs.domain.state import Changes, RunState
-from runs.domain.vocabulary import OWNER, AttemptState, Directive, Ev, Gate, RunStatus, StepState
+from runs.domain.vocabulary import AttemptState, Directive, Ev, Gate, RunStatus, StepState
 
 
 def fold(events: Iterable[Event]) -> tuple[RunState, Changes]:
@@ -32,7 +33,7 @@ def evolve(state: RunState, event: Event) -> Changes:
     before = state.status
     state.sequence = event.sequence
     state.updated_at = event.recorded_at
-    if state.holder and event.actor.id == state.holder["worker_id"] and event.type not in _LEASE_ENDING:
+    if state.holder and event.actor.id == state.holder["worker_id"] and event.type not in leases.ENDING:
         state.progress_at = event.recorded_at
         state.holder["progressed"] = True
     if handler := _HANDLERS.get(event.type):
@@ -40,7 +41,7 @@ def evolve(state: RunState, event: Event) -> Changes:
     state.status = event.to_status
     if before != state.status:
         _entered(state, event, before)
-    _end_lease_if_due(state, event)
+    leases.end_if_due(state, event)
     if state.is_terminal and before != state.status:
         _ended(state, event, changes)
     return changes
@@ -50,7 +51,7 @@ def evolve(state: RunState, event: Event) -> Changes:
 
 
 def _entered(state: RunState, event: Event, before: str) -> None:
-    state.status_since = event.recorded_at
+    state.status_since = state.idle_since = event.recorded_at
     if before == RunStatus.WAITING_FOR_APPROVAL:
         state.gate = None
     if state.status == RunStatus.QUEUED:
@@ -58,23 +59,6 @@ def _entered(state: RunState, event: Event, before: str) -> None:
 
 
 Handler = Callable[[RunState, Event, Json, Json, Changes], None]
-_LEASE_ENDING: Final = frozenset(
-    {Ev.LEASE_LOST, Ev.LEASE_RELEASED, Ev.RUN_INTERRUPTED, Ev.PR_CREATION_FAILED}
-)
-
-
-def _end_lease_if_due(state: RunState, event: Event) -> None:
-    """A status that the holder's roles do not own ends its lease (lifecycle contract, section 11)."""
-    if state.holder is None:
-        return
-    owned = OWNER[RunStatus(state.status)] in state.holder["roles"]
-    if owned and event.type not in _LEASE_ENDING:
-        return
-    state.holder = None
-    if state.active_since:
-        spent = (moment(event.recorded_at) - moment(state.active_since)).total_seconds()
-        state.used["active_seconds"] = round(state.used["active_seconds"] + max(spent, 0.0), 3)
-        state.active_since = ""
 
 
 def _ended(state: RunState, event: Event, changes: Changes) -> None:
@@ -108,35 +92,6 @@ def _run_created(state: RunState, event: Event, payload: Json, facts: Json, chan
 
 def _run_enqueued(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:
     state.not_before = payload.get("not_before") or ""
-
-
-def _lease_acquired(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:
-    state.fence = event.fence
-    state.holder = {
-        "lease_id": facts["lease_id"],
-        "worker_id": event.actor.id,
-        "worker_name": event.actor.name,
-        "roles": list(facts["roles"]),
-        "since": event.recorded_at,
-        "progressed": False,
-    }
-    state.worker_id, state.worker_name = event.actor.id, event.actor.name
-    state.active_since = event.recorded_at
-    state.started_at = state.started_at or event.recorded_at
-    state.not_before = ""
-    state.pr_begun = state.pr_begun or event.to_status == RunStatus.PR_CREATING
-    if state.directive_info:
-        state.directive_info["seen_at"] = ""
-
-
-def _lease_ended(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:
-    """Workspace work since the last checkpoint died with its sandbox (section 12)."""
-    state.not_before = payload.get("not_before") or state.not_before
-    takeover = event.type == Ev.LEASE_LOST or not (state.holder or {}).get("progressed", True)
-    if takeover and event.to_status != RunStatus.QUEUED:
-        state.used["takeovers"] += 1
-    state.lost = [*state.lost, *(op for op in state.unsaved if op not in state.lost)]
-    state.unsaved = []
 
 
 def _worker_started(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:
@@ -269,6 +224,8 @@ def _directive(state: RunState, event: Event, payload: Json, facts: Json, change
     }[Ev(event.type)]
     state.directive = wanted.value
     state.directive_info = None
+    if wanted is Directive.CONTINUE:
+        state.idle_since = event.recorded_at
     if wanted is not Directive.CONTINUE:
         reason = payload.get("reason") or ""
         state.directive_info = {
@@ -339,10 +296,10 @@ def _retry(state: RunState, event: Event, payload: Json, facts: Json, changes: C
 _HANDLERS: Final[dict[str, Handler]] = {
     Ev.RUN_CREATED: _run_created,
     Ev.RUN_ENQUEUED: _run_enqueued,
-    Ev.LEASE_ACQUIRED: _lease_acquired,
-    Ev.LEASE_RELEASED: _lease_ended,
-    Ev.LEASE_LOST: _lease_ended,
-    Ev.RUN_INTERRUPTED: _lease_ended,
+    Ev.LEASE_ACQUIRED: leases.acquired,
+    Ev.LEASE_RELEASED: leases.ended,
+    Ev.LEASE_LOST: leases.ended,
+    Ev.RUN_INTERRUPTED: leases.interrupted,
     Ev.WORKER_STARTED: _worker_started,
     Ev.SANDBOX_READY: _sandbox_ready,
     Ev.PLAN_CREATED: _plan_created,

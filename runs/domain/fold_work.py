@@ -20,6 +20,7 @@ def attempt_started(state: RunState, event: Event, payload: Json, facts: Json, c
         "tool_calls": 0,
         "repairs": 0,
         "cost_usd": "0",
+        "active_seconds": 0.0,
         "repeats": {},
     }
     state.checkpoint, state.unsaved, state.lost = None, [], []

@@ -11,10 +11,12 @@ from runs.domain import guards
 from runs.domain.commands import Context, Draft, NextRun
 from runs.domain.contract import timeout_seconds
 from runs.domain.facts import Event, Json, fingerprint, stamp
-from runs.domain.meanings import over_budget, spent_out
+from runs.domain.meanings import calls_for_approval, over_budget, spent_out
 from runs.domain.retry import BLOCK, NEW_RUN, NONE, REASONS, Retry, decide_retry
 from runs.domain.state import RunState
+from runs.domain.table import cell
 from runs.domain.vocabulary import (
+    TERMINAL,
     CompletionMode,
     Directive,
     Ev,
@@ -37,10 +39,22 @@ _NOTHING_TO_HAND_IN: Final = frozenset(
 
 def follow_ups(state: RunState, event: Event, context: Context) -> Follow:
     """Drafts that follow ``event``; ``state`` already holds it. Consumed one by one as state moves on."""
-    if function := _FOLLOWERS.get(event.type):
+    if _stops_here(state):
+        yield _cancel(state, cleanup="unknown" if state.worker_id else "done")
+    elif function := _FOLLOWERS.get(event.type):
         yield from function(state, event, context)
-    if state.is_terminal and event.from_status != event.to_status:
+    # Of the event that ends the run, not of the one whose follow-up it is: one end, one decision.
+    if event.to_status in TERMINAL and event.from_status not in TERMINAL:
         yield from _after_the_end(state, event, context)
+
+
+def _stops_here(state: RunState) -> bool:
+    """Whether a stop was asked for and there is nobody to wait for (lifecycle contract, section 9)."""
+    if state.holder is not None or state.is_terminal:
+        return False
+    if state.directive == Directive.CANCEL:  # a pull request may exist already: ask the provider first
+        return not (state.status == S.PR_CREATING and state.pr_begun)
+    return state.directive == Directive.WIND_DOWN and state.status in _NOTHING_TO_HAND_IN
 
 
 # --- plans, attempts ------------------------------------------------------------------------------
@@ -83,7 +97,9 @@ def _after_attempt(state: RunState, event: Event, context: Context) -> Follow:
     outcome = event.payload["outcome"]
     if outcome == "succeeded" or state.is_terminal:
         return
-    if outcome == "failed" and state.attempts_failed >= int(state.budget.get("max_attempts", 2)):
+    if state.directive == Directive.WIND_DOWN:
+        yield _cancel(state, cleanup="unknown")
+    elif outcome == "failed" and state.attempts_failed >= int(state.budget.get("max_attempts", 2)):
         yield _fail(state, event.payload["failure"])
     elif state.status == S.EXECUTING:
         yield start_attempt(state, "clean checkout")
@@ -97,7 +113,10 @@ def _after_repair(state: RunState, event: Event, context: Context) -> Follow:
     if state.directive == Directive.WIND_DOWN:
         yield _cancel(state, cleanup="unknown")
         return
-    repairs = (state.attempt or {}).get("repairs", 0)
+    if state.attempt is None:  # it ended while the patch was looked at
+        yield start_attempt(state, "with the feedback")
+        return
+    repairs = state.attempt["repairs"]
     limit = int(state.budget.get("max_repairs", 2))
     if repairs > limit:
         judged = event.type == Ev.JUDGE_REQUIRES_FIX
@@ -201,8 +220,7 @@ def _after_tool_request(state: RunState, event: Event, context: Context) -> Foll
         yield Draft(Ev.TOOL_COMPLETED, state.status, skipped, Role.SCHEDULER)
         yield _finish_attempt(state, "failed", _failure(F.TOOL_FAILED, "repeated_strategy", summary))
         return
-    asked = payload.get("requires_approval") or payload["tool"] in context.policy["approval_tools"]
-    if asked and state.status in (S.PLANNING, S.EXECUTING):
+    if calls_for_approval(payload, context):
         operation_id = payload["operation_id"]
         subject = {"kind": "tool_call", "operation_id": operation_id, **call}
         digest = fingerprint(call)
@@ -217,8 +235,11 @@ def _after_question(state: RunState, event: Event, context: Context) -> Follow:
 
 def _after_spending(state: RunState, event: Event, context: Context) -> Follow:
     """Money already spent is recorded; the report that reaches a limit is followed by the consequence."""
+    if state.directive == Directive.CANCEL:  # it ends as cancelled, whatever it cost
+        return
     if event.payload.get("cost_usd") is not None and spent_out(state):
-        if context.policy["on_budget_exceeded"] == "ask":
+        may_ask = cell(Ev.HUMAN_APPROVAL_REQUIRED, state.run_status) is not None
+        if context.policy["on_budget_exceeded"] == "ask" and may_ask:
             subject = {"kind": "budget", **over_budget(state)}
             yield open_gate(state, context, Gate.BUDGET, fingerprint(subject), subject)
         else:
@@ -237,13 +258,8 @@ def _after_spending(state: RunState, event: Event, context: Context) -> Follow:
 
 
 def _after_lease_end(state: RunState, event: Event, context: Context) -> Follow:
-    """The worker is gone: cancelled if that was asked, expired beyond the takeovers, else claimable."""
-    stopping = state.directive == Directive.CANCEL or (
-        state.directive == Directive.WIND_DOWN and state.status in _NOTHING_TO_HAND_IN
-    )
-    if stopping and state.status != S.PR_CREATING:
-        yield _cancel(state, cleanup="unknown")
-    elif event.type == Ev.LEASE_LOST and state.status == S.LEASED:
+    """The worker is gone: expired beyond the takeovers, else claimable."""
+    if event.type == Ev.LEASE_LOST and state.status == S.LEASED:
         yield _expire("lease", event)
     elif state.used["takeovers"] > int(state.budget.get("max_takeovers", 2)):
         yield _expire("heartbeat", event)
@@ -259,17 +275,6 @@ def _expire(scope: str, event: Event) -> Draft:
         "since": event.payload.get("since"),
     }
     return Draft(Ev.TIMEOUT, S.EXPIRED, payload, Role.SCHEDULER)
-
-
-def _after_cancel_request(state: RunState, event: Event, context: Context) -> Follow:
-    """Without a lease there is nobody to wait for, unless a pull request may already exist."""
-    if state.holder is None and not (state.status == S.PR_CREATING and state.pr_begun):
-        yield _cancel(state, cleanup="done" if not state.worker_id else "unknown")
-
-
-def _after_wind_down(state: RunState, event: Event, context: Context) -> Follow:
-    if state.holder is None and state.status in _NOTHING_TO_HAND_IN:
-        yield _cancel(state, cleanup="done" if not state.worker_id else "unknown")
 
 
 def _cancel(state: RunState, *, cleanup: str) -> Draft:
@@ -355,6 +360,4 @@ _FOLLOWERS: Final[dict[str, Callable[[RunState, Event, Context], Follow]]] = {
     Ev.LEASE_LOST: _after_lease_end,
     Ev.LEASE_RELEASED: _after_lease_end,
     Ev.RUN_INTERRUPTED: _after_lease_end,
-    Ev.CANCEL_REQUESTED: _after_cancel_request,
-    Ev.WIND_DOWN_REQUESTED: _after_wind_down,
 }

@@ -190,9 +190,10 @@ def _tool_requested(state: RunState, command: Command, context: Context) -> Mean
         raise NotAllowedNow(
             f"Operation {operation_id} was requested before; its result stands.", step=context.step
         )
+    if calls_for_approval(command.payload, context) and state.status not in (S.PLANNING, S.EXECUTING):
+        raise NotAllowedNow("This call needs a person's approval: make it while planning or executing.")
     effect = command.payload.get("effect") or "workspace"
-    attempt = state.attempt or {}
-    limits = [("max_tool_calls", attempt.get("tool_calls", 0))]
+    limits = [("max_tool_calls", (state.attempt or state.used)["tool_calls"])]
     if effect == "outside":
         limits.append(("max_outside_writes", state.used["outside_writes"]))
     for name, used in limits:
@@ -201,6 +202,11 @@ def _tool_requested(state: RunState, command: Command, context: Context) -> Mean
     if spent_out(state):
         raise BudgetExhausted("The money is used up.", **over_budget(state))
     return _only_target(state, command), {}
+
+
+def calls_for_approval(payload: Json, context: Context) -> bool:
+    """Whether a tool call waits for a person: its request says so, or the policy does."""
+    return bool(payload.get("requires_approval")) or payload["tool"] in context.policy["approval_tools"]
 
 
 def spent_out(state: RunState) -> bool:
@@ -260,6 +266,8 @@ def _approved(state: RunState, command: Command, context: Context) -> Meaning:
             message = "A guard forbids approving; waive it by name or ask for changes."
             raise GuardFailed(message, guards=failing)
         return S.PR_CREATING.value, dict(command.facts)
+    if gate["gate"] == Gate.BUDGET and spent_out(state):
+        raise NotAllowedNow("Raise the budget first, or reject.", **over_budget(state))
     return (S.EXECUTING.value if gate["gate"] == Gate.PLAN else gate["opened_from"]), dict(command.facts)
 
 
@@ -299,8 +307,16 @@ def _run_interrupted(state: RunState, command: Command, context: Context) -> Mea
         raise NotAllowedNow("Nobody asked for this run to be paused; release the lease instead.")
     if artifact_id := command.payload.get("checkpoint_artifact_id"):
         kinds = (ArtifactKind.CHECKPOINT, ArtifactKind.PATCH)
-        docs.cited(context.artifacts, artifact_id, "checkpoint_artifact_id", *kinds)
+        checkpoint = docs.cited(context.artifacts, artifact_id, "checkpoint_artifact_id", *kinds)
+        return _only_target(state, command), {"checkpoint": checkpoint.brief()}
     return _only_target(state, command), {}
+
+
+def _of_a_lease(state: RunState, command: Command, context: Context) -> Meaning:
+    """What is said of a lease needs one: whoever came second must not count it twice."""
+    if state.holder is None:
+        raise NotAllowedNow("Nobody holds this run.", status=state.status)
+    return _only_target(state, command), dict(command.facts)
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -336,6 +352,9 @@ def _timeout(state: RunState, command: Command, context: Context) -> Meaning:
 
 _MEANINGS: Final[dict[Ev, Callable[[RunState, Command, Context], Meaning]]] = {
     Ev.LEASE_ACQUIRED: _lease_acquired,
+    Ev.LEASE_RELEASED: _of_a_lease,
+    Ev.LEASE_LOST: _of_a_lease,
+    Ev.DIRECTIVE_SEEN: _of_a_lease,
     Ev.SANDBOX_READY: _sandbox_ready,
     Ev.CONTEXT_READY: _context_ready,
     Ev.PLAN_CREATED: _plan_created,

@@ -72,6 +72,7 @@ class RunState:
     pr_begun: bool = False  #: the git integration has held it: an ending needs reconciling first
     pr_failures: int = 0
     not_before: str = ""
+    idle_since: str = ""  #: since when nobody holds it; a remark by somebody is no reason to wait longer
     failure: Json | None = None
     expiration: Json | None = None
     cancel_reason: str = ""

@@ -345,6 +345,9 @@ _ANNOUNCED_BY_STATUS: Final = {
 #: Events that people's own endpoints make; posted to ``/events`` they are refused.
 PEOPLE_EVENTS: Final = frozenset(row.event for row in ROWS if row.people)
 
+#: Events that only a claim makes.
+CLAIM_EVENTS: Final = frozenset(row.event for row in ROWS if row.claim_only)
+
 
 def cell(event: Ev, status: RunStatus) -> Row | None:
     """The row for ``event`` while a run is in ``status``; None where the table has none."""

@@ -27,13 +27,16 @@ def run_direct(*, run_id: str, event: Ev, reason: str, by: Caller, key: str = ""
 
     Raises ``NotAllowedNow`` where it is too late, with what to do instead.
     """
+    command = Command(event, {"reason": reason}, by, key)
     run = store.lock_run(run_id)
+    if key and store.find_keys(run_id, [key]):
+        return apply_event(run_id, command)
     state = RunState.from_json(run.state)
     wanted = _DIRECTIVES[event]
     if state.directive == wanted and not state.is_terminal:
         return Outcome(run, state, None, lease=store.active_lease(run_id))
     _check_possible(run, state, wanted)
-    return apply_event(run_id, Command(event, {"reason": reason}, by, key))
+    return apply_event(run_id, command)
 
 
 def _check_possible(run: Run, state: RunState, wanted: Directive) -> None:

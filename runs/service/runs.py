@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 
 from django.db import transaction
 
@@ -15,7 +16,7 @@ from agentplatform.ids import new_id
 from runs import projections, store
 from runs.domain.commands import Command, Context, Decision, NextRun
 from runs.domain.contract import effective_budget
-from runs.domain.decide import decide, first_events, request_fingerprint
+from runs.domain.decide import admit, decide, first_events, request_fingerprint
 from runs.domain.errors import IdempotencyKeyReused, Invalid, Refusal
 from runs.domain.facts import CONTROL_PLANE as CONTROL_PLANE_ACTOR
 from runs.domain.facts import Event, Json, stamp
@@ -42,16 +43,20 @@ class Outcome:
     next_run_id: str = ""
 
 
-@dataclass(slots=True)
+@dataclass
 class _Hand:
     """A locked run while commands are applied to it."""
 
     run: Run
     state: RunState
-    around: store.Surroundings
     lease: Lease | None
     now: datetime
     seen: dict[str, Event] = field(default_factory=dict)
+
+    @cached_property
+    def around(self) -> store.Surroundings:
+        """Contract and policy; read when the first command is admitted, the same for all of a batch."""
+        return store.surroundings(self.run)
 
 
 def apply_event(run_id: str, command: Command) -> Outcome:
@@ -101,7 +106,6 @@ def _take(run_id: str, commands: Sequence[Command]) -> _Hand:
     return _Hand(
         run=run,
         state=RunState.from_json(run.state),
-        around=store.surroundings(run),
         lease=store.active_lease(run.pk),
         now=database_now(),
         seen=store.find_keys(run.pk, keys) if keys else {},
@@ -111,6 +115,7 @@ def _take(run_id: str, commands: Sequence[Command]) -> _Hand:
 def _apply(hand: _Hand, command: Command) -> Outcome:
     if stored := hand.seen.get(command.key):
         return _replay(hand, command, stored)
+    admit(hand.state, command, lease_is_alive=_is_alive(hand, command.lease_token))
     decision = decide(hand.state, command, _context(hand, command))
     return _write(hand, command, decision)
 
@@ -160,7 +165,8 @@ def _write(hand: _Hand, command: Command, decision: Decision) -> Outcome:
     hand.state = decision.state
     next_run = _follow_task(hand, before, events, decision)
     projections.tell(projections.Told(hand.run, tuple(events), decision.state))
-    hand.seen[command.key] = events[0]
+    if command.key:
+        hand.seen[command.key] = events[0]
     if hand.state.holder is None:
         hand.lease = None
     elif hand.lease is None:

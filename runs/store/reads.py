@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -49,7 +50,8 @@ ORDER BY c.depth DESC
 def effective_policy(repository_id: str) -> Effective:
     """The repository's policy chain, combined; one query."""
     rows = Policy.objects.raw(_CHAIN, [repository_id])
-    levels = [Level(row.name, row.number, row.given or {}) for row in rows]  # type: ignore[attr-defined]
+    # A raw query leaves JSON as the text that the driver gave.
+    levels = [Level(row.name, row.number, json.loads(row.given or "{}")) for row in rows]  # type: ignore[attr-defined]
     return effective(levels)
 
 
@@ -81,13 +83,14 @@ def history_of(run: Run, state: RunState, contract: Json) -> History:
     before = Run.objects.filter(task_id=run.task_id, attempt_no__lt=run.attempt_no).order_by("-attempt_no")
     previous = before.first()
     failure = (previous.state.get("failure") if previous else None) or {}
-    this_cost = Decimal(state.used["cost_usd"]) - run.cost_usd
+    earlier = (totals["cost"] or Decimal(0)) - run.cost_usd
     rules = [r.state.get("retry", {}) or {} for r in before[:20]]
     return History(
         runs_made=totals["runs"] or run.attempt_no,
-        max_runs=int(contract["budget"].get("max_runs", state.budget.get("max_runs", 3))),
-        cost_usd=(totals["cost"] or Decimal(0)) + this_cost,
-        max_cost_usd=Decimal(str(contract["budget"].get("max_cost_usd", state.budget["max_cost_usd"]))),
+        max_runs=int(state.budget["max_runs"]),
+        cost_usd=earlier + Decimal(state.used["cost_usd"]),
+        # The run's limit is what earlier runs left of the task's, and what a person added since.
+        max_cost_usd=earlier + Decimal(str(state.budget["max_cost_usd"])),
         previous=(failure["category"], failure["reason"]) if failure else None,
         instruction_changed=previous is not None
         and previous.state.get("instruction_no") != state.instruction_no,
