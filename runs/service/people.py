@@ -27,7 +27,7 @@ def run_direct(*, run_id: str, event: Ev, reason: str, by: Caller, key: str = ""
 
     Raises ``NotAllowedNow`` where it is too late, with what to do instead.
     """
-    command = Command(event, {"reason": reason}, by, key)
+    command = Command(event, {"reason": reason} if reason else {}, by, key)
     run = store.lock_run(run_id)
     if key and store.find_keys(run_id, [key]):
         return apply_event(run_id, command)
