@@ -109,6 +109,7 @@ NO_PATCH: Final[Found] = (None, "unknown", "there is no patch that was read", "A
 
 
 def _risk(e: Evidence) -> Found:
+    """The risk is low or medium, after risky paths of the patch have raised it."""
     risk, touched = effective_risk(e.state.risk_level, e.reading, e.policy)
     seen = f"the contract says {e.state.risk_level}"
     if touched:
@@ -118,17 +119,20 @@ def _risk(e: Evidence) -> Found:
 
 
 def _auto_pr_task(e: Evidence) -> Found:
+    """The task asks for it."""
     ok = bool(e.contract.get("auto_pr"))
     return ok, "allowed" if ok else "not asked for", "auto_pr of the contract", "The task sets auto_pr."
 
 
 def _auto_pr_repository(e: Evidence) -> Found:
+    """The repository's policy allows it."""
     ok = bool(e.policy["allow_auto_pr"])
     value = "allowed" if ok else "not allowed"
     return ok, value, "allow_auto_pr of the policy", "The repository's policy allows it."
 
 
 def _verification(e: Evidence) -> Found:
+    """Every required verifier passed on this very patch, none of them flaky."""
     report, patch = e.state.verification, e.state.patch
     if not report or not patch:
         return None, "unknown", "there is no verification report", "The verifiers run on this patch."
@@ -146,6 +150,7 @@ def _verification(e: Evidence) -> Found:
 
 
 def _judge(e: Evidence) -> Found:
+    """A judge passed this very patch, with the policy's confidence or more."""
     judged, patch = e.state.judgement, e.state.patch
     needed = e.policy["judge_confidence"]
     if not judged or not patch or judged["subject_sha256"] != patch["sha256"]:
@@ -157,6 +162,7 @@ def _judge(e: Evidence) -> Found:
 
 
 def _secret_scan(e: Evidence) -> Found:
+    """No secret stands in an added line, and the scanner's own rules are untouched."""
     if e.reading is None or "secrets" not in e.reading:
         return NO_PATCH
     found = e.reading["secrets"]
@@ -174,6 +180,7 @@ def _secret_scan(e: Evidence) -> Found:
 
 
 def _paths(e: Evidence) -> Found:
+    """Old and new names of all files: none is forbidden, all match every list of allowed paths."""
     if e.reading is None:
         return NO_PATCH
     names = paths_of(e.reading)
@@ -191,6 +198,7 @@ def _paths(e: Evidence) -> Found:
 
 
 def _tests_intact(e: Evidence) -> Found:
+    """No test or verifier setting is removed, skipped or weakened."""
     if e.reading is None or "weakenings" not in e.reading:
         return NO_PATCH
     weak = e.reading["weakenings"]
@@ -201,6 +209,7 @@ def _tests_intact(e: Evidence) -> Found:
 
 
 def _generated_files(e: Evidence) -> Found:
+    """No file changes that the policy calls generated."""
     if e.reading is None:
         return NO_PATCH
     hit = [n for n in paths_of(e.reading) if matches(e.policy["generated_paths"], n)]
@@ -210,6 +219,7 @@ def _generated_files(e: Evidence) -> Found:
 
 
 def _binary_files(e: Evidence) -> Found:
+    """No binary content changes, unless the policy allows it."""
     if e.reading is None:
         return NO_PATCH
     hit = [f["path"] for f in e.reading["files"] if f.get("binary")]
@@ -219,6 +229,7 @@ def _binary_files(e: Evidence) -> Found:
 
 
 def _special_files(e: Evidence) -> Found:
+    """No symlink, submodule, git attribute or executable bit changes."""
     if e.reading is None or "special" not in e.reading:
         return NO_PATCH
     hit = e.reading["special"]
@@ -230,6 +241,7 @@ def _special_files(e: Evidence) -> Found:
 
 
 def _invisible_characters(e: Evidence) -> Found:
+    """No hidden or direction-changing character is added."""
     if e.reading is None or "invisible" not in e.reading:
         return NO_PATCH
     hit = e.reading["invisible"]
@@ -240,12 +252,14 @@ def _invisible_characters(e: Evidence) -> Found:
 
 
 def _budget(e: Evidence) -> Found:
+    """What the run has cost is within its budget."""
     spent, limit = Decimal(e.state.used["cost_usd"]), Decimal(str(e.state.budget.get("max_cost_usd", 0)))
     value = f"${spent:f} of ${limit:f}"
     return spent <= limit, value, "costs reported in this run", "The budget is raised by a person."
 
 
 def _base(e: Evidence) -> Found:
+    """The patch applies to the commit it was made on, and to today's base branch."""
     base = (e.reading or {}).get("base")
     if not base or base.get("applies") is None:
         return None, "unknown", "git could not say whether it applies", "The base commit can be fetched."

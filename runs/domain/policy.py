@@ -83,48 +83,98 @@ DEFAULTS: Final[Json] = {
     "lease_seconds": 60,
 }
 
+#: What each field means, for people.
+MEANINGS: Final[dict[str, str]] = {
+    "allow_auto_pr": "Whether a pull request may go out without a person, when every guard passes",
+    "judge_confidence": "The least confidence, 0 to 1, with which a judge's pass counts",
+    "required_verifiers": "Names of verifiers that must pass, beside those of the contract",
+    "forbidden_paths": "Globs that no patch may touch, by old or new name",
+    "allowed_paths": "Globs outside which no patch may touch anything; empty: no such limit",
+    "generated_paths": "Globs of files that are left to their generator",
+    "allow_binary": "Whether binary content may change",
+    "risky_paths": "Globs that raise the risk of a run to high when its patch touches them",
+    "risk_ceiling": "A higher risk than this is refused",
+    "approval_tools": "Names of tools whose calls a person must allow",
+    "require_isolation": "The least isolation with which a worker may do the work",
+    "budget": "Limits of runs whose contract names none",
+    "budget_ceiling": "Limits that no contract may exceed",
+    "spend_cap_usd_per_day": "US dollars a day, beyond which no run is claimed; null: none",
+    "max_concurrent_runs": "How many begun runs of the repository may be leased at once; null: no limit",
+    "timeouts": "Seconds until the sweep acts, one clock each",
+    "on_budget_exceeded": "What happens at a limit: the run stops, or a person is asked",
+    "on_approval_timeout": "What happens when nobody decides: the run is cancelled, fails, or is escalated",
+    "on_red_base": "What happens when the verifiers fail before anything was changed",
+    "approvals": "How many people must approve, by effective risk",
+    "override": "Whether an admin may approve what they asked for themselves, with a reason",
+    "retry_base_seconds": "The first delay before a retry; each further one doubles it",
+    "retry_max_seconds": "The longest delay before a retry",
+    "heartbeat_interval_seconds": "How often a worker says that it lives",
+    "lease_seconds": "How long a lease lives without a heartbeat; at least three intervals",
+}
+
 ISOLATION: Final = ("none", "process", "namespace", "container", "vm")
 
 Pair = Callable[[Any, Any], Any]
 
 
 def _lowest(a: Any, b: Any) -> Any:
-    """The smaller limit; None is no limit. Money is compared as a decimal and keeps its spelling."""
+    """The lower one; null is no limit."""
+    # Money is compared as a decimal and keeps its spelling.
     if a is None or b is None:
         return b if a is None else a
     return a if Decimal(str(a)) <= Decimal(str(b)) else b
 
 
 def _highest(a: Any, b: Any) -> Any:
+    """The higher one."""
     return max(a, b)
 
 
+def _both(a: bool, b: bool) -> bool:  # noqa: FBT001  two values of one field
+    """True only where every level says so."""
+    return a and b
+
+
 def _union(a: Sequence[str], b: Sequence[str]) -> list[str]:
+    """All of them together."""
     return list(dict.fromkeys((*a, *b)))
 
 
+def _beside(a: list[list[str]], b: list[list[str]]) -> list[list[str]]:
+    """Side by side: a path must match every level's list."""
+    return [*a, *b]
+
+
 def _ranked(*order: str) -> Pair:
-    """The stricter of two words; ``order`` runs from lax to strict."""
-    return lambda a, b: max(a, b, key=order.index)
+    def stricter(a: str, b: str) -> str:
+        return max(a, b, key=order.index)
+
+    stricter.__doc__ = f"The stricter one: {', '.join(reversed(order))}."
+    return stricter
 
 
 def _each(pair: Pair) -> Pair:
-    return lambda a, b: {**a, **{k: pair(a[k], v) if k in a else v for k, v in b.items()}}
+    def entries(a: Json, b: Json) -> Json:
+        return {**a, **{k: pair(a[k], v) if k in a else v for k, v in b.items()}}
+
+    entries.__doc__ = f"Entry by entry. {pair.__doc__}"
+    return entries
 
 
 def _last(_: Any, b: Any) -> Any:
+    """That of the level nearest to the repository."""
     return b
 
 
-#: How a lower level's value meets the one above it: never laxer.
+#: How a lower level's value meets the one above it; each function's docstring tells people.
 STRICTER: Final[dict[str, Pair]] = {
-    "allow_auto_pr": lambda a, b: a and b,
+    "allow_auto_pr": _both,
     "judge_confidence": _highest,
     "required_verifiers": _union,
     "forbidden_paths": _union,
-    "allowed_paths": lambda a, b: [*a, *b],
+    "allowed_paths": _beside,
     "generated_paths": _union,
-    "allow_binary": lambda a, b: a and b,
+    "allow_binary": _both,
     "risky_paths": _union,
     "risk_ceiling": _ranked(*reversed([r.value for r in Risk])),
     "approval_tools": _union,
@@ -138,7 +188,7 @@ STRICTER: Final[dict[str, Pair]] = {
     "on_approval_timeout": _ranked("escalate", "cancel", "fail"),
     "on_red_base": _ranked("continue", "ask", "fail"),
     "approvals": _each(_highest),
-    "override": lambda a, b: a and b,
+    "override": _both,
     "retry_base_seconds": _last,
     "retry_max_seconds": _last,
     "heartbeat_interval_seconds": _last,
