@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -11,6 +11,8 @@ from approvals.selectors import reviews_waiting
 from runs.models import Person
 from runs.selectors.nav import roles_in_words
 from runs.web.session import principal_of
+
+_DEMO: Final = "Demonstration mode: sample people and work; whoever uses this machine signs in by one click."
 
 
 def nav(request: HttpRequest) -> dict[str, Any]:
@@ -24,6 +26,6 @@ def nav(request: HttpRequest) -> dict[str, Any]:
             "reviews": reviews_waiting(principal),
             "roles": roles_in_words(principal=principal),
             "holds": [],
-            "demo": "Demonstration data is in use." if getattr(settings, "DEMO", False) else "",
+            "demo": _DEMO if settings.DEMO else "",
         }
     }

@@ -13,7 +13,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.crypto import salted_hmac
 
-from agentplatform import database, logs
+from agentplatform import database, demonstration, logs
 from agentplatform.environment import Environment, Variable, kept_secret
 from agentplatform.postgres import Server
 
@@ -61,6 +61,11 @@ ENVIRONMENT = (
     Variable("LOG_LEVEL", "INFO", "Least severe level that is logged"),
     Variable("EMAIL_URL", "", "`smtp://user:password@host:587`; without it, mail is printed"),
     Variable("DEFAULT_FROM_EMAIL", "agentplatform@localhost", "Sender of mail"),
+    Variable(
+        "AGENTPLATFORM_DEMO",
+        "false",
+        "One-click sign-in; set by `manage.py up` itself over demonstration data, refused but on loopback",
+    ),
     Variable("AGENTPLATFORM_PROCESS", "command", "Set by the product itself: `web` or `command`"),
 )
 
@@ -95,6 +100,12 @@ ALLOWED_HOSTS = env.items("ALLOWED_HOSTS")
 PUBLIC_URL = env.text("AGENTPLATFORM_URL").rstrip("/")
 if PUBLIC_URL and not (urlsplit(PUBLIC_URL).scheme in {"http", "https"} and urlsplit(PUBLIC_URL).netloc):
     raise ImproperlyConfigured(f"AGENTPLATFORM_URL must be an http(s) address; it is {PUBLIC_URL!r}.")
+DEMO = env.flag("AGENTPLATFORM_DEMO")
+DEMO_REFUSED = demonstration.why_refused(
+    production=PRODUCTION, allowed_hosts=ALLOWED_HOSTS, public_url=PUBLIC_URL
+)
+if DEMO and DEMO_REFUSED:
+    raise ImproperlyConfigured(f"AGENTPLATFORM_DEMO is on. {DEMO_REFUSED}")
 ROOT_URLCONF = "agentplatform.urls"
 WSGI_APPLICATION = "agentplatform.wsgi.application"
 AUTH_USER_MODEL = "runs.Person"

@@ -3,7 +3,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from runs.web import accounts, task_form, views
+from runs.web import accounts, demo, task_form, views
 from runs.web.patterns import patterns
 
 urlpatterns = [
@@ -28,5 +28,5 @@ urlpatterns = [
     path("patterns/", patterns, name="patterns"),
     path("accounts/login/", accounts.SignIn.as_view(), name="login"),
     path("accounts/logout/", LogoutView.as_view(), name="logout"),
-    path("accounts/demo/<slug:name>/", accounts.demo_sign_in, name="demo_sign_in"),
+    path("accounts/demo/<slug:name>/", demo.demo_sign_in, name="demo_sign_in"),
 ]

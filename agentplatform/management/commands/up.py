@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import fcntl
 import http.client
 import os
@@ -15,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from agentplatform import programs
 from agentplatform.postgres import PostgresError
-from agentplatform.supervisor import Supervisor
+from agentplatform.supervisor import Child, Supervisor
+from runs.demo import load
 
 _READY_POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 20.0
@@ -33,7 +34,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--port", type=int, default=8000, help="port on 127.0.0.1 (default: 8000)")
-        parser.add_argument("--no-demo", action="store_true", help="leave an empty database empty")
+        parser.add_argument(
+            "--no-demo", action="store_true", help="leave an empty database empty; offer no one-click sign-in"
+        )
         parser.add_argument("--no-worker", action="store_true", help="start no reference worker")
         parser.add_argument(
             "--workers", type=int, default=1, metavar="N", help="reference workers (default: 1)"
@@ -41,8 +44,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         demo, workers = not options["no_demo"], 0 if options["no_worker"] else options["workers"]
-        if demo and settings.PRODUCTION:
-            raise CommandError("Demonstration data is refused in production: pass --no-demo.")
+        if demo and settings.DEMO_REFUSED:
+            raise CommandError(f"{settings.DEMO_REFUSED} Pass --no-demo.")
         for folder in (settings.ARTIFACT_DIR, settings.MIRROR_DIR, settings.SANDBOX_DIR, settings.BROKER_DIR):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
@@ -60,11 +63,13 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0, interactive=False)
         if settings.PRODUCTION:
             call_command("collectstatic", verbosity=0, interactive=False)
-        supervisor.start(programs.web(port))
+        is_new = demo and load.is_empty()
+        is_demo = is_new or (demo and load.is_demo_loaded())
+        supervisor.start(_web(port, is_demo=is_demo))
         supervisor.start(programs.background())
-        is_new = not get_user_model().objects.exists()
         token_file = _token_file() if workers else None
-        accounts = _load_demo() if demo and is_new else _demo_accounts()
+        if is_new:
+            call_command("load_demo", stdout=StringIO())
         connections.close_all()
         if not _wait_until_ready(supervisor, port, self._say):
             return
@@ -72,8 +77,8 @@ class Command(BaseCommand):
             for number in range(1, workers + 1):
                 supervisor.start(programs.reference_worker(number, port=port, token_file=token_file))
         self._say(f"Agent Platform is ready: {settings.PUBLIC_URL or f'http://127.0.0.1:{port}/'}")
-        if accounts:
-            self._say(accounts)
+        if is_demo:
+            self._say(_demo_accounts())
         self._say("Ctrl-C stops it.")
 
     def _say(self, text: str) -> None:
@@ -128,22 +133,18 @@ def _token_file() -> Path:
     return path
 
 
-def _load_demo() -> str:
-    accounts = StringIO()
-    call_command("load_demo", stdout=accounts)
-    _write_private(_accounts_file(), accounts.getvalue())
-    return accounts.getvalue().strip()
+def _web(port: int, *, is_demo: bool) -> Child:
+    # Said either way: what the shell happens to export must not open a database of real work to one click.
+    child = programs.web(port)
+    return dataclasses.replace(
+        child, environment={**child.environment, "AGENTPLATFORM_DEMO": "true" if is_demo else "false"}
+    )
 
 
 def _demo_accounts() -> str:
     with contextlib.suppress(FileNotFoundError):
-        return _accounts_file().read_text().strip()
-    return ""
-
-
-def _accounts_file() -> Path:
-    path: Path = settings.DATA_DIR / "demo-accounts"
-    return path
+        return load.accounts_file().read_text().strip()
+    return "Demonstration data is in use; one click signs in."
 
 
 def _write_private(path: Path, text: str) -> None:
