@@ -148,6 +148,10 @@ def _policy_evaluated(state: RunState, event: Event, payload: Json, facts: Json,
     state.guards = facts["guards"]
     state.effective_risk = facts["effective_risk"]
     state.policy_version = facts["policy_version"]
+    if state.gate and facts.get("escalated"):  # it waits on, and says so: no setting decides by itself
+        state.gate |= {"escalated": True, "due_at": ""}
+    elif state.gate:  # what the reviewer was shown is not what holds now
+        state.gate["version"] += 1
 
 
 def _gate_opened(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:
@@ -159,6 +163,7 @@ def _gate_opened(state: RunState, event: Event, payload: Json, facts: Json, chan
         "operation_id": payload.get("operation_id", ""),
         "opened_at": event.recorded_at,
         "due_at": facts.get("due_at", ""),
+        "on_timeout": facts.get("on_timeout", ""),
         "needed": facts.get("needed", 1),
         "version": 1,
     }

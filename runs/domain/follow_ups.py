@@ -181,6 +181,7 @@ def open_gate(
         "guards": state.guards if gate is Gate.PATCH else [],
         "needed": quorum if gate in (Gate.PLAN, Gate.PATCH) else 1,
         "due_at": stamp(context.now + timedelta(seconds=wait)),
+        "on_timeout": context.policy["on_approval_timeout"],
         "effective_risk": state.effective_risk,
     }
     return Draft(Ev.HUMAN_APPROVAL_REQUIRED, S.WAITING_FOR_APPROVAL, payload, Role.POLICY, facts)

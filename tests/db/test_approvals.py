@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from approvals.models import ApprovalRequest, Decision
-from approvals.service import approval_decide, approval_waive
+from approvals.service import DecisionOutcome, approval_decide, approval_waive
 from runs import auth, projections, service
 from runs.domain.commands import CONTROL_PLANE, Command
 from runs.domain.errors import (
@@ -21,10 +22,11 @@ from runs.domain.errors import (
     NotFound,
     PermissionDenied,
 )
+from runs.domain.facts import Event
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
 from runs.domain.vocabulary import Ev, PersonRole, Risk, RunStatus
-from runs.models import Run, RunEvent, Task
+from runs.models import Person, Repository, Run, RunEvent, Task
 from tests import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -33,17 +35,17 @@ WAITING = RunStatus.WAITING_FOR_APPROVAL
 P = PersonRole
 
 
-def reviewer(name="", where=None, **fields):
+def reviewer(name: str = "", where: Repository | None = None, **fields: Any) -> Person:
     return make.person(P.REVIEWER, name=name, repository=where, **fields)
 
 
-def waiting(**fields):
+def waiting(**fields: Any) -> tuple[make.Holder, ApprovalRequest]:
     """A run at a gate, and its request."""
     holder = make.run_in(WAITING, **fields)
     return holder, ApprovalRequest.objects.get(run=holder.run, status="open")
 
 
-def decide(request, who, word="approve", **fields):
+def decide(request: ApprovalRequest, who: Person, word: str = "approve", **fields: Any) -> DecisionOutcome:
     """What the page posts, of what the request shows."""
     shown = {"version": request.version, "subject_sha256": request.subject_sha256}
     return approval_decide(
@@ -51,7 +53,19 @@ def decide(request, who, word="approve", **fields):
     )
 
 
-def status(run):
+def event_of(outcome: DecisionOutcome) -> Event:
+    """The run's event of a decision that was recorded just now."""
+    assert outcome.run
+    assert outcome.run.event
+    return outcome.run.event
+
+
+def after_due(request: ApprovalRequest) -> datetime:
+    assert request.due_at
+    return request.due_at + timedelta(seconds=5)
+
+
+def status(run: Run) -> str:
     return Run.objects.get(pk=run.pk).status
 
 
@@ -71,9 +85,9 @@ def queue_and_runs_agree(request):
 def test_a_patch_gate_opens_a_request_with_its_evidence():
     holder, request = waiting()
     assert (request.gate, request.version, request.needed) == ("patch", 1, 1)
-    assert request.subject_sha256 == holder.state.patch["sha256"]
+    assert holder.state.patch == {**(holder.state.patch or {}), "sha256": request.subject_sha256}
     assert {guard["name"] for guard in request.guards} >= {"paths", "secret_scan", "verification"}
-    assert request.due_at > request.requested_at
+    assert after_due(request) > request.requested_at
 
 
 def test_approving_moves_the_run_and_closes_the_request():
@@ -83,7 +97,7 @@ def test_approving_moves_the_run_and_closes_the_request():
     assert status(holder.run) == RunStatus.PR_CREATING
     closed = ApprovalRequest.objects.get(pk=request.pk)
     assert (closed.status, closed.closed_by, closed.close_reason) == ("approved", "carol", "fine")
-    assert outcome.run.event.facts["by"] == [{"id": carol.pk, "name": "carol"}]
+    assert event_of(outcome).facts["by"] == [{"id": carol.pk, "name": "carol"}]
     assert Decision.objects.get().by == carol
 
 
@@ -91,7 +105,7 @@ def test_rejecting_ends_the_run_with_the_reason():
     holder, request = waiting()
     decide(request, reviewer(), "reject", comment="not wanted")
     state = RunState.from_json(Run.objects.get(pk=holder.run_id).state)
-    assert (state.status, state.failure["category"], state.failure["summary"]) == (
+    assert (state.status, (state.failure or {})["category"], (state.failure or {})["summary"]) == (
         "FAILED",
         "REVIEW_REJECTED",
         "not wanted",
@@ -105,7 +119,7 @@ def test_requested_changes_become_the_next_instruction():
     task = TaskState.from_json(Task.objects.get(pk=request.task_id).state)
     assert [(i["number"], i["text"]) for i in task.instructions][-1] == (2, "leave the API alone")
     state = RunState.from_json(Run.objects.get(pk=holder.run_id).state)
-    assert (state.status, state.instruction_no, state.attempt["number"]) == ("EXECUTING", 2, 2)
+    assert (state.status, state.instruction_no, (state.attempt or {})["number"]) == ("EXECUTING", 2, 2)
 
 
 def test_cancelling_closes_the_request_in_the_same_transaction():
@@ -171,7 +185,7 @@ def test_an_old_tab_cannot_approve_the_patch_that_replaced_what_it_shows():
 
 def test_an_overdue_request_cannot_be_decided_even_before_the_sweep(monkeypatch):
     holder, request = waiting()
-    later = request.due_at + timedelta(seconds=5)
+    later = after_due(request)
     monkeypatch.setattr("approvals.people.database_now", lambda: later)
     with pytest.raises(ApprovalClosed, match="was due at") as refused:
         decide(request, reviewer())
@@ -182,7 +196,7 @@ def test_an_overdue_request_cannot_be_decided_even_before_the_sweep(monkeypatch)
 def test_an_overdue_request_that_escalates_can_still_be_decided(monkeypatch):
     where = make.repository(policy={"on_approval_timeout": "escalate"})
     holder, request = waiting(where=where)
-    later = request.due_at + timedelta(seconds=5)
+    later = after_due(request)
     monkeypatch.setattr("approvals.people.database_now", lambda: later)
     decide(request, reviewer())
     assert status(holder.run) == RunStatus.PR_CREATING
@@ -255,13 +269,13 @@ def test_an_override_needs_a_policy_that_allows_it_and_a_reason():
         decide(lax, alice, override=True)
     outcome = decide(lax, alice, override=True, comment="urgent")
     assert outcome.decision.override
-    assert "asked for this task" in outcome.run.event.facts["override"]
+    assert "asked for this task" in event_of(outcome).facts["override"]
 
 
 # --- votes ----------------------------------------------------------------------------------------
 
 
-def two_needed(**fields):
+def two_needed(**fields: Any) -> tuple[make.Holder, ApprovalRequest]:
     where = make.repository(policy={"approvals": {risk.value: 2 for risk in Risk}})
     return waiting(where=where, **fields)
 
@@ -271,12 +285,12 @@ def test_two_approvals_are_two_persons_not_two_accounts():
     carol = reviewer("carol")
     carol_too = reviewer("carol-two", same_person_as=carol)
     first = decide(request, carol)
-    assert (first.votes_missing, first.run.event.type) == (1, Ev.VOTE_RECORDED)
+    assert (first.votes_missing, event_of(first).type) == (1, Ev.VOTE_RECORDED)
     with pytest.raises(ApprovalForbidden, match="approved this already"):
         decide(request, carol_too)
     assert status(holder.run) == WAITING
     last = decide(request, reviewer("bob"))
-    assert [by["name"] for by in last.run.event.facts["by"]] == ["carol", "bob"]
+    assert [by["name"] for by in event_of(last).facts["by"]] == ["carol", "bob"]
     assert status(holder.run) == RunStatus.PR_CREATING
 
 
@@ -395,7 +409,7 @@ def test_a_plan_sent_back_can_never_be_approved():
     assert status(holder.run) == RunStatus.EXECUTING
 
 
-def call(**fields):
+def call(**fields: Any) -> tuple[make.Holder, ApprovalRequest]:
     holder = make.run_in(RunStatus.EXECUTING)
     holder.post(
         Ev.TOOL_REQUESTED, operation_id="op-1", tool="shell", arguments={"command": "make"},

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, connections, transaction
 
 from approvals.models import ApprovalRequest, Decision
-from approvals.service import approval_decide
+from approvals.service import DecisionOutcome, approval_decide
 from runs import auth, service
 from runs.domain.errors import ApprovalClosed, ApprovalDecided, Refusal
 from runs.domain.vocabulary import Ev, PersonRole, Risk, RunStatus
@@ -41,23 +41,25 @@ def at_once(*acts: Callable[[], Any]) -> list[Any]:
         return list(pool.map(begin, acts))
 
 
-def waiting(**fields):
+def waiting(**fields: Any) -> tuple[str, ApprovalRequest]:
     holder = make.run_in(WAITING, **fields)
     return holder.run_id, ApprovalRequest.objects.get(run_id=holder.run_id)
 
 
-def reviewer(name):
+def reviewer(name: str) -> auth.Principal:
     return auth.of_person(make.person(PersonRole.REVIEWER, name=name))
 
 
-def says(request, by, word="approve", comment="because"):
+def says(
+    request: ApprovalRequest, by: auth.Principal, word: str = "approve", comment: str = "because"
+) -> Callable[[], DecisionOutcome]:
     return lambda: approval_decide(
         approval_id=request.pk, decision=word, by=by, comment=comment,
         version=request.version, subject_sha256=request.subject_sha256,
     )  # fmt: skip
 
 
-def moves(run_id):
+def moves(run_id: str) -> list[str]:
     """The people's and policy's moves out of the gate, in sequence."""
     left = RunEvent.objects.filter(run_id=run_id, from_status=WAITING).exclude(to_status=WAITING)
     return [event.event_type for event in left.order_by("sequence")]
