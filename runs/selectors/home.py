@@ -14,14 +14,14 @@ from runs.auth import Action, Principal, may
 from runs.domain.display import Display
 from runs.domain.facts import Json
 from runs.domain.vocabulary import ACTIVE, RunStatus, TaskStatus
-from runs.models import Run
+from runs.models import Run, Task
 from runs.selectors import reviews
 from runs.selectors.display import shown_run
 from runs.selectors.links import page_href
 from runs.selectors.paging import keyset_page
 from runs.selectors.runs import run_rows, visible_runs, visible_surroundings
 from runs.selectors.surroundings import Surroundings
-from runs.selectors.tasks import task_rows, visible_tasks
+from runs.selectors.tasks import may_somewhere, task_rows, visible_tasks
 
 #: Rows of one part of the page; the list behind the part has them all.
 SHOWN: Final = 8
@@ -51,7 +51,7 @@ def home_page(*, principal: Principal) -> Json:
         state__blocked__rule__isnull=False,
         archived_at__isnull=True,
     )
-    stuck = list(blocked.order_by("-updated_at")[:SHOWN])
+    stuck = [task for task in blocked.order_by("-updated_at")[:COUNTED] if _may_mend(task, principal)][:SHOWN]
 
     def rows(found: list[Run]) -> list[Json]:
         return run_rows(found[:SHOWN], principal=principal, surroundings=surroundings)
@@ -64,10 +64,13 @@ def home_page(*, principal: Principal) -> Json:
         "active": rows(rest),
         "active_more": max(len(rest) - SHOWN, 0),
         "wrong": rows(list(wrong.order_by("-completed_at")[:SHOWN])),
-        "may_create": any(
-            may(principal, Action.TASK_CREATE, where) for where in {where for _, where in principal.grants}
-        ),
+        "may_create": may_somewhere(principal, Action.TASK_CREATE),
     }
+
+
+def _may_mend(task: Task, principal: Principal) -> bool:
+    own = task.created_by_id == principal.id
+    return may(principal, Action.TASK_OPERATE, task.repository_id, own=own)
 
 
 def _states(runs: list[Run], principal: Principal, surroundings: Surroundings) -> list[Json]:

@@ -8,7 +8,7 @@ from typing import Final
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 
-from runs.auth import Principal, visible_repositories
+from runs.auth import Action, Principal, may, visible_repositories
 from runs.domain.display import Display
 from runs.domain.facts import Json
 from runs.domain.state import RunState
@@ -39,13 +39,20 @@ def task_list(*, principal: Principal, params: Mapping[str, str]) -> Json:
     choices = (filters.DISPLAY, choice, filters.TASK_STATUS)
     form = filters.filter_form(params, choices, search="Search", hidden=("label",))
     hint = "A task says what to change, where, and how it is checked. An agent does the rest."
-    action = {"label": "New task", "href": reverse("task_new")}
+    creates = may_somewhere(principal, Action.TASK_CREATE)
+    action = {"label": "New task", "href": reverse("task_new")} if creates else None
     return {
         "rows": task_rows(found, principal=principal, surroundings=surroundings),
         "filters": form,
         "pager": pager,
+        "may_create": creates,
         "empty": filters.empty_list(form, title="No task yet", hint=hint, action=action),
     }
+
+
+def may_somewhere(principal: Principal, action: Action) -> bool:
+    """Whether they may do it in at least one repository. No query."""
+    return any(may(principal, action, where) for where in {where for _, where in principal.grants})
 
 
 def visible_tasks(principal: Principal) -> QuerySet[Task]:

@@ -1,0 +1,139 @@
+"""Home, the inbox, the shell, sign-in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from pytest_django.fixtures import Settings
+
+from runs.domain.vocabulary import Ev, PersonRole, RunStatus
+from tests import factories as make
+from tests.web.test_runs_pages import text
+
+pytestmark = pytest.mark.django_db
+P, S = PersonRole, RunStatus
+
+
+def section(page: str, start: str, end: str) -> str:
+    return page.partition(start)[2].partition(end)[0]
+
+
+def test_a_review_is_the_reviewers_turn_and_not_the_askers(client: Client):
+    alice = make.person(P.SUBMITTER, P.REVIEWER, name="alice")
+    make.run_in(S.WAITING_FOR_APPROVAL, by=alice, title="Look at this")
+    client.force_login(make.person(P.REVIEWER, name="bob"))
+    page = text(client.get(reverse("home")))
+    assert "Look at this" in section(page, "Your turn", "Under way")
+    assert "Reviews 1" in page
+    client.force_login(alice)
+    page = text(client.get(reverse("home")))
+    assert "Nothing waits for you." in page
+    assert "Look at this" in section(page, "Under way", "Went wrong")
+
+
+def test_what_failed_lately_says_why(client: Client):
+    client.force_login(make.person(P.VIEWER))
+    failure = {"category": "POLICY_DENIED", "reason": "denied", "summary": "That tool is forbidden."}
+    make.run_in(S.PREPARING).post(Ev.NON_RETRYABLE_FAILURE, failure=failure)
+    assert "That tool is forbidden." in section(text(client.get(reverse("home"))) + "|", "Went wrong", "|")
+
+
+def test_states_are_counted_and_lead_to_their_runs(client: Client):
+    client.force_login(make.person(P.VIEWER))
+    for _ in range(3):
+        make.queued_run()
+    page = client.get(reverse("home"))
+    assert "Queued 3" in text(page)
+    assert f"{reverse('runs')}?display=queued" in page.content.decode()
+
+
+def test_the_inbox_has_the_askers_own_runs_with_a_way_out(client: Client):
+    alice = make.person(P.SUBMITTER, name="alice")
+    make.run_in(S.WAITING_FOR_APPROVAL, by=alice, title="Needs a look")
+    make.run_in(S.SUCCEEDED, by=alice, title="Went well")
+    make.run_in(S.SUCCEEDED, title="Of somebody else")
+    make.queued_run(by=alice, title="Nothing to tell")
+    client.force_login(alice)
+    page = client.get(reverse("notifications"))
+    found = text(page)
+    assert "Needs a look" in found
+    assert "Went well" in found
+    assert "Nothing to tell" not in found
+    assert "Of somebody else" not in found
+    assert reverse("approvals") in page.content.decode()
+
+
+def test_workers_say_what_they_hold_but_not_of_what_is_hidden(client: Client):
+    holder = make.run_in(S.EXECUTING, title="Secret work")
+    client.force_login(make.person(P.VIEWER))
+    assert "Secret work" in text(client.get(reverse("workers")))
+    client.force_login(make.person(P.VIEWER, repository=make.repository()))
+    page = text(client.get(reverse("workers")))
+    assert "Secret work" not in page
+    assert "and 1 in repositories that you do not see" in page
+    assert holder.machine.account.name in page
+
+
+def test_a_repository_shows_where_each_rule_comes_from(client: Client):
+    client.force_login(make.person(P.VIEWER))
+    where = make.repository("clock", policy={"risk_ceiling": "medium"})
+    page = text(client.get(reverse("repository", args=["clock"])))
+    assert f"risk ceiling medium {where.policy.name}" in page
+    assert "override no built-in" in page
+
+
+def test_the_lifecycle_counts_what_stands_where(client: Client):
+    client.force_login(make.person(P.VIEWER))
+    make.queued_run()
+    page = client.get(reverse("lifecycle")).content.decode()
+    assert "Queued, 1 runs." in page
+    assert "<script>" not in page
+    assert f'href="{reverse("runs")}?status=QUEUED"' in page
+
+
+def test_sign_in_and_out(client: Client):
+    make.person(P.VIEWER, name="bob")
+    url = reverse("login")
+    assert client.get(url).status_code == 200
+    wrong = client.post(url, {"username": "bob", "password": "guess"})
+    assert "Please enter a correct" in text(wrong)
+    right = client.post(url, {"username": "bob", "password": "secret", "next": "/runs/"})
+    assert right.headers["Location"] == "/runs/"
+    assert client.get(reverse("logout")).status_code == 405
+    client.post(reverse("logout"))
+    assert client.get(reverse("home")).status_code == 302
+
+
+def demo(client: Client, settings: Settings, **request: Any) -> int:
+    settings.DEMO = True
+    return client.post(reverse("demo_sign_in", args=["reviewer"]), **request).status_code
+
+
+def test_the_demonstration_signs_in_by_one_click_on_this_machine(client: Client, settings: Settings):
+    make.person(P.REVIEWER, name="reviewer")
+    settings.ALLOWED_HOSTS = ["*"]
+    assert client.post(reverse("demo_sign_in", args=["reviewer"])).status_code == 404
+    assert demo(client, settings, headers={"Host": "agents.example.com"}) == 404
+    assert demo(client, settings, headers={"Host": "localhost:8000"}, REMOTE_ADDR="10.0.0.9") == 404
+    assert (
+        client.get(reverse("demo_sign_in", args=["reviewer"]), headers={"Host": "localhost"}).status_code
+        == 405
+    )
+    assert demo(client, settings, headers={"Host": "localhost:8000"}) == 302
+    assert client.get(reverse("home")).status_code == 200
+
+
+def test_the_demonstration_offers_only_its_own_people_and_never_in_production(
+    client: Client, settings: Settings
+):
+    make.person(P.ADMIN, name="root")
+    make.person(P.REVIEWER, name="reviewer")
+    settings.DEMO = True
+    local = {"Host": "localhost"}
+    assert client.post(reverse("demo_sign_in", args=["root"]), headers=local).status_code == 404
+    assert "Demonstration accounts" in text(client.get(reverse("login"), headers=local))
+    settings.PRODUCTION = True
+    assert client.post(reverse("demo_sign_in", args=["reviewer"]), headers=local).status_code == 404
