@@ -137,3 +137,13 @@ def test_the_demonstration_offers_only_its_own_people_and_never_in_production(
     assert "Demonstration accounts" in text(client.get(reverse("login"), headers=local))
     settings.PRODUCTION = True
     assert client.post(reverse("demo_sign_in", args=["reviewer"]), headers=local).status_code == 404
+
+
+def test_sign_in_locks_after_repeated_failure_and_says_for_how_long(client: Client):
+    make.person(P.VIEWER, name="bob")
+    for _ in range(6):
+        answer = client.post(reverse("login"), {"username": "bob", "password": "guess"})
+    assert answer.status_code == 429
+    assert "locked for 15 minutes" in text(answer)
+    right = client.post(reverse("login"), {"username": "bob", "password": "secret"})
+    assert right.status_code == 429
