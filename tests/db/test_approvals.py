@@ -2,81 +2,42 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from approvals.models import ApprovalRequest, Decision
-from approvals.service import DecisionOutcome, approval_decide, approval_waive
-from runs import auth, projections, service
-from runs.domain.commands import CONTROL_PLANE, Command
+from approvals.service import approval_waive
+from runs import auth, projections, service, timeouts
 from runs.domain.errors import (
     ApprovalClosed,
     ApprovalDecided,
     ApprovalForbidden,
     ApprovalSuperseded,
-    GuardFailed,
     Invalid,
-    NotAllowedNow,
     NotFound,
-    PermissionDenied,
 )
-from runs.domain.facts import Event
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
 from runs.domain.vocabulary import Ev, PersonRole, Risk, RunStatus
-from runs.models import Person, Repository, Run, RunEvent, Task
+from runs.models import Run, RunEvent, Task
 from tests import factories as make
+from tests.deciding import (
+    WAITING,
+    after_due,
+    decide,
+    event_of,
+    open_request,
+    queue_and_runs_agree,
+    reviewer,
+    status,
+    waiting,
+)
 
 pytestmark = pytest.mark.django_db
 
-WAITING = RunStatus.WAITING_FOR_APPROVAL
 P = PersonRole
-
-
-def reviewer(name: str = "", where: Repository | None = None, **fields: Any) -> Person:
-    return make.person(P.REVIEWER, name=name, repository=where, **fields)
-
-
-def waiting(**fields: Any) -> tuple[make.Holder, ApprovalRequest]:
-    """A run at a gate, and its request."""
-    holder = make.run_in(WAITING, **fields)
-    return holder, ApprovalRequest.objects.get(run=holder.run, status="open")
-
-
-def decide(request: ApprovalRequest, who: Person, word: str = "approve", **fields: Any) -> DecisionOutcome:
-    """What the page posts, of what the request shows."""
-    shown = {"version": request.version, "subject_sha256": request.subject_sha256}
-    return approval_decide(
-        approval_id=request.pk, decision=word, by=auth.of_person(who), **{**shown, **fields}
-    )
-
-
-def event_of(outcome: DecisionOutcome) -> Event:
-    """The run's event of a decision that was recorded just now."""
-    assert outcome.run
-    assert outcome.run.event
-    return outcome.run.event
-
-
-def after_due(request: ApprovalRequest) -> datetime:
-    assert request.due_at
-    return request.due_at + timedelta(seconds=5)
-
-
-def status(run: Run) -> str:
-    return Run.objects.get(pk=run.pk).status
-
-
-@pytest.fixture(autouse=True)
-def queue_and_runs_agree(request):
-    """The invariant, after every test: an open request for each waiting run, and for none else."""
-    yield
-    waiting_runs = set(Run.objects.filter(status=WAITING).values_list("pk", flat=True))
-    asked = list(ApprovalRequest.objects.filter(status="open").values_list("run_id", flat=True))
-    assert len(asked) == len(set(asked))
-    assert set(asked) == waiting_runs
+__all__ = ["queue_and_runs_agree"]
 
 
 # --- opening and closing --------------------------------------------------------------------------
@@ -94,7 +55,7 @@ def test_approving_moves_the_run_and_closes_the_request():
     holder, request = waiting()
     carol = reviewer("carol")
     outcome = decide(request, carol, comment="fine")
-    assert status(holder.run) == RunStatus.PR_CREATING
+    assert status(holder) == RunStatus.PR_CREATING
     closed = ApprovalRequest.objects.get(pk=request.pk)
     assert (closed.status, closed.closed_by, closed.close_reason) == ("approved", "carol", "fine")
     assert event_of(outcome).facts["by"] == [{"id": carol.pk, "name": "carol"}]
@@ -132,7 +93,7 @@ def test_cancelling_closes_the_request_in_the_same_transaction():
     with pytest.raises(ApprovalClosed, match="alice") as refused:
         decide(request, reviewer())
     assert refused.value.extra["run_status"] == "CANCELLED"
-    assert status(holder.run) == "CANCELLED"
+    assert status(holder) == "CANCELLED"
 
 
 def test_run_and_request_are_written_together_or_not_at_all(monkeypatch):
@@ -146,7 +107,7 @@ def test_run_and_request_are_written_together_or_not_at_all(monkeypatch):
     monkeypatch.setattr(projections, "_listeners", [*projections._listeners, break_down])
     with pytest.raises(RuntimeError, match="power cut"):
         holder.judge()
-    assert status(holder.run) == RunStatus.JUDGING
+    assert status(holder) == RunStatus.JUDGING
     assert RunEvent.objects.filter(run_id=holder.run_id).count() == events
     assert not ApprovalRequest.objects.exists()
     monkeypatch.undo()
@@ -164,7 +125,7 @@ def test_a_decision_about_another_patch_or_version_decides_nothing():
         with pytest.raises(ApprovalSuperseded) as refused:
             decide(request, carol, **stale)
         assert refused.value.extra["subject_sha256"] == request.subject_sha256
-    assert status(holder.run) == WAITING
+    assert status(holder) == WAITING
     assert not Decision.objects.exists()
 
 
@@ -173,14 +134,14 @@ def test_an_old_tab_cannot_approve_the_patch_that_replaced_what_it_shows():
     bob, carol = reviewer("bob"), reviewer("carol")
     decide(old, carol, "request_changes", comment="again")
     make.drive(make.claim(holder.machine, holder.run), WAITING)  # the same bytes, a new request
-    new = ApprovalRequest.objects.get(status="open")
+    new = open_request(holder)
     with pytest.raises(ApprovalSuperseded) as refused:
         decide(old, bob)
     assert refused.value.extra["approval_id"] == new.pk
     assert new.subject_sha256 == old.subject_sha256
-    assert status(holder.run) == WAITING
+    assert status(holder) == WAITING
     decide(new, bob)
-    assert status(holder.run) == RunStatus.PR_CREATING
+    assert status(holder) == RunStatus.PR_CREATING
 
 
 def test_an_overdue_request_cannot_be_decided_even_before_the_sweep(monkeypatch):
@@ -190,7 +151,7 @@ def test_an_overdue_request_cannot_be_decided_even_before_the_sweep(monkeypatch)
     with pytest.raises(ApprovalClosed, match="was due at") as refused:
         decide(request, reviewer())
     assert refused.value.extra["approval_status"] == "expired"
-    assert status(holder.run) == WAITING
+    assert status(holder) == WAITING
 
 
 def test_an_overdue_request_that_escalates_can_still_be_decided(monkeypatch):
@@ -199,7 +160,7 @@ def test_an_overdue_request_that_escalates_can_still_be_decided(monkeypatch):
     later = after_due(request)
     monkeypatch.setattr("approvals.people.database_now", lambda: later)
     decide(request, reviewer())
-    assert status(holder.run) == RunStatus.PR_CREATING
+    assert status(holder) == RunStatus.PR_CREATING
 
 
 # --- who may --------------------------------------------------------------------------------------
@@ -241,7 +202,7 @@ def test_the_author_of_the_instruction_in_force_cannot_approve():
     carol = reviewer("carol")
     decide(request, carol, "request_changes", comment="smaller")
     make.drive(make.claim(holder.machine, holder.run), WAITING)
-    request = ApprovalRequest.objects.get(status="open")
+    request = open_request(holder)
     with pytest.raises(ApprovalForbidden, match="wrote the instruction in force"):
         decide(request, carol)
     decide(request, reviewer())
@@ -288,10 +249,10 @@ def test_two_approvals_are_two_persons_not_two_accounts():
     assert (first.votes_missing, event_of(first).type) == (1, Ev.VOTE_RECORDED)
     with pytest.raises(ApprovalForbidden, match="approved this already"):
         decide(request, carol_too)
-    assert status(holder.run) == WAITING
+    assert status(holder) == WAITING
     last = decide(request, reviewer("bob"))
     assert [by["name"] for by in event_of(last).facts["by"]] == ["carol", "bob"]
-    assert status(holder.run) == RunStatus.PR_CREATING
+    assert status(holder) == RunStatus.PR_CREATING
 
 
 def test_a_vote_does_not_count_for_what_is_shown_later():
@@ -306,7 +267,7 @@ def test_a_vote_does_not_count_for_what_is_shown_later():
     request = ApprovalRequest.objects.get(pk=request.pk)
     assert decide(request, reviewer("bob")).votes_missing == 1
     assert decide(request, carol).votes_missing == 0
-    assert status(holder.run) == RunStatus.PR_CREATING
+    assert status(holder) == RunStatus.PR_CREATING
 
 
 def test_saying_the_same_twice_is_one_decision():
@@ -325,7 +286,7 @@ def test_whoever_comes_second_is_told_who_decided_and_how():
     with pytest.raises(ApprovalDecided, match="bob approved this") as refused:
         decide(request, reviewer("carol"), "reject", comment="no")
     assert refused.value.extra["decided_by"] == ["bob"]
-    assert status(holder.run) == RunStatus.PR_CREATING
+    assert status(holder) == RunStatus.PR_CREATING
     assert Decision.objects.count() == 1
 
 
@@ -337,124 +298,26 @@ def test_asking_for_changes_and_rejecting_need_a_reason():
         assert refused.value.errors == {"comment": ["say why"]}
 
 
-# --- guards and waivers ---------------------------------------------------------------------------
+# --- clocks ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def forbidden_path():
-    where = make.repository(policy={"forbidden_paths": ["clock.py"]})
-    return waiting(where=where)
-
-
-def test_a_blocking_guard_forbids_approving_until_somebody_who_may_waives_it(forbidden_path):
-    holder, request = forbidden_path
-    carol, operator = reviewer("carol"), make.person(P.OPERATOR, name="olga")
-    with pytest.raises(GuardFailed) as refused:
-        decide(request, carol)
-    assert [guard["name"] for guard in refused.value.extra["guards"]] == ["paths"]
-    waiver = {"approval_id": request.pk, "guard": "paths", "reason": "agreed", "version": 1}
-    with pytest.raises(PermissionDenied):
-        approval_waive(**waiver, by=auth.of_person(carol))
-    with pytest.raises(Invalid):
-        approval_waive(**{**waiver, "reason": " "}, by=auth.of_person(operator))
-    waived = approval_waive(**waiver, by=auth.of_person(operator))
-    assert waived.version == 2
-    assert next(g for g in waived.guards if g["name"] == "paths")["evidence"].endswith(
-        "waived by olga: agreed"
-    )
-    with pytest.raises(ApprovalSuperseded):
-        decide(request, carol)
-    decide(waived, carol)
-    assert status(holder.run) == RunStatus.PR_CREATING
-
-
-def test_only_a_failing_and_waivable_guard_is_waived(forbidden_path):
-    _, request = forbidden_path
-    operator = auth.of_person(make.person(P.OPERATOR))
-    for guard in ("secret_scan", "auto_pr_task", "no_such_guard"):
-        with pytest.raises(NotAllowedNow):
-            approval_waive(approval_id=request.pk, guard=guard, reason="so", version=1, by=operator)
-
-
-def test_guards_evaluated_again_make_a_new_version():
-    holder, request = waiting()
-    state = holder.state
-    facts = {
-        "guards": [{**guard, "value": "seen anew"} for guard in state.guards],
-        "effective_risk": state.effective_risk,
-        "policy_version": "p@2",
-    }
-    command = Command(Ev.POLICY_EVALUATED, {}, CONTROL_PLANE, "", facts=facts)
-    service.apply_event(holder.run_id, command)
-    now = ApprovalRequest.objects.get(pk=request.pk)
-    assert (now.version, now.guards[0]["value"]) == (2, "seen anew")
-    with pytest.raises(ApprovalSuperseded):
+@pytest.mark.parametrize("policy", ["cancel", "fail"])
+def test_the_sweep_closes_what_nobody_decided_as_expired(policy):
+    where = make.repository(policy={"on_approval_timeout": policy})
+    _, request = waiting(where=where, timeouts={"approval": 0})
+    timeouts.sweep()
+    closed = ApprovalRequest.objects.get(pk=request.pk)
+    assert (closed.status, closed.closed_by) == ("expired", "Policy")
+    assert "Nobody decided" in closed.close_reason
+    with pytest.raises(ApprovalClosed, match="Expired"):
         decide(request, reviewer())
 
 
-# --- other gates ----------------------------------------------------------------------------------
-
-
-def test_a_plan_sent_back_can_never_be_approved():
-    holder, request = waiting(plan_approval="required")
-    assert request.gate == "plan"
-    decide(request, reviewer(), "request_changes", comment="fewer files")
-    assert status(holder.run) == RunStatus.PLANNING
-    again = make.claim(holder.machine, holder.run)
-    with pytest.raises(GuardFailed):
-        again.plan()
-    again.plan(summary="another way")
-    request = ApprovalRequest.objects.get(status="open")
+def test_an_escalated_request_waits_on_and_shows_the_same():
+    where = make.repository(policy={"on_approval_timeout": "escalate"})
+    holder, request = waiting(where=where, timeouts={"approval": 0})
+    timeouts.sweep()
+    escalated = ApprovalRequest.objects.get(pk=request.pk)
+    assert (escalated.status, escalated.version, escalated.due_at) == ("open", request.version, None)
     decide(request, reviewer())
-    assert status(holder.run) == RunStatus.EXECUTING
-
-
-def call(**fields: Any) -> tuple[make.Holder, ApprovalRequest]:
-    holder = make.run_in(RunStatus.EXECUTING)
-    holder.post(
-        Ev.TOOL_REQUESTED, operation_id="op-1", tool="shell", arguments={"command": "make"},
-        label="make", requires_approval=True, **fields,
-    )  # fmt: skip
-    return holder, ApprovalRequest.objects.get(status="open")
-
-
-def test_a_tool_call_is_edited_by_its_reviewer():
-    holder, request = call()
-    with pytest.raises(NotAllowedNow):
-        decide(request, reviewer(), "request_changes", comment="no")
-    with pytest.raises(Invalid):
-        decide(request, reviewer(), "edit")
-    decide(request, reviewer(), "edit", arguments={"command": "make test"})
-    assert holder.state.pending["op-1"]["arguments"] == {"command": "make test"}
-    assert status(holder.run) == RunStatus.EXECUTING
-
-
-def test_a_rejected_tool_call_is_skipped_and_the_run_goes_on():
-    holder, request = call()
-    decide(request, reviewer(), "reject", comment="too dangerous")
-    assert holder.state.pending == {}
-    assert status(holder.run) == RunStatus.EXECUTING
-
-
-def test_the_comment_is_the_answer_and_the_submitter_may_give_it():
-    alice = make.person(P.SUBMITTER)
-    holder = make.run_in(RunStatus.EXECUTING, by=alice)
-    holder.post(Ev.QUESTION_ASKED, question="Which zone?")
-    request = ApprovalRequest.objects.get(status="open")
-    with pytest.raises(Invalid):
-        decide(request, alice)
-    decide(request, alice, comment="UTC")
-    assert holder.state.feedback == {"source": "answer", "text": "UTC", "artifact_id": ""}
-
-
-def test_a_budget_is_raised_above_what_is_spent_and_below_the_ceiling():
-    where = make.repository(policy={"on_budget_exceeded": "ask", "budget_ceiling": {"max_cost_usd": "5"}})
-    holder = make.run_in(RunStatus.EXECUTING, where=where, budget={"max_cost_usd": "1"})
-    holder.post(Ev.MODEL_DECISION, decision="tool", cost_usd="1.50")
-    request = ApprovalRequest.objects.get(status="open")
-    carol = reviewer()
-    for budget in (None, {}, {"max_cost_usd": "1.50"}, {"max_cost_usd": "9"}, {"max_joy": 1}):
-        with pytest.raises(Invalid):
-            decide(request, carol, budget=budget)
-    decide(request, carol, budget={"max_cost_usd": "4"})
-    assert (holder.state.status, holder.state.budget["max_cost_usd"]) == ("EXECUTING", "4")
+    assert status(holder) == RunStatus.PR_CREATING
