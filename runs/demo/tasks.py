@@ -51,6 +51,7 @@ TASKS: Final[tuple[Json, ...]] = (
         "instruction": "List the public functions of the package that have no docstring, by file and line.",
         "completion_mode": "analysis_report_created",
         "agent": _script("python3 codemods/inventory.py"),
+        "allowed_paths": ["clock/**"],
         "labels": ["docs"],
     },
     {  # high risk: its plan waits for a person before anything is changed
