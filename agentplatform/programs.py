@@ -63,7 +63,7 @@ def reference_worker(number: int, *, port: int, token_file: Path) -> Child:
         "--token-file": str(token_file),
         "--work-dir": str(settings.SANDBOX_DIR / f"worker-{number}"),
         "--drain-seconds": "3",
-        "--wait-seconds": "2",  # a claim that waits is not broken off, so it also bounds how long a stop takes
+        "--wait-seconds": "2",  # a claim that waits is not broken off: it delays a stop by as much
     }
     words = [word for pair in arguments.items() for word in pair]
     return Child(
