@@ -67,7 +67,14 @@ def lease_claim(
         if "one_lease_per_claim_key" in str(error) and (again := _earlier(worker, key)):
             return again
         raise
-    return None
+    return _taken_meanwhile(worker, key) if key else None
+
+
+def _taken_meanwhile(worker: WorkerAccount, key: str) -> Claim | None:
+    """What another request of this key has in hand: passed over as locked, it is the answer all the same."""
+    with transaction.atomic():
+        store.lock_claim_key(worker.pk, key)
+        return _earlier(worker, key)
 
 
 def _worker(principal: Principal) -> WorkerAccount:
@@ -111,6 +118,8 @@ def _candidates(principal: Principal, roles: list[str], labels: frozenset[str]) 
 
 def _take(run_id: str, principal: Principal, roles: list[str], key: str) -> Claim | None:
     with transaction.atomic():
+        if key:
+            store.lock_claim_key(principal.id, key)
         repository_id = Run.objects.values_list("repository_id", flat=True).get(pk=run_id)
         policy = store.effective_policy(repository_id).values
         if not _has_room(repository_id, policy["max_concurrent_runs"], run_id):

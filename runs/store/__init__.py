@@ -5,7 +5,7 @@ modules named in the import rules may call this; decisions are made in ``runs.do
 """
 
 from runs.store.chain import hash_of, is_token_of, lease_token, mac
-from runs.store.locks import lock_claimable, lock_repository, lock_run, lock_task
+from runs.store.locks import lock_claim_key, lock_claimable, lock_repository, lock_run, lock_task
 from runs.store.outbox import CONSUMERS, claim_deliveries, publish, record_refusal, settle_delivery
 from runs.store.reads import (
     Surroundings,
@@ -51,6 +51,7 @@ __all__ = [
     "insert_run",
     "is_token_of",
     "lease_token",
+    "lock_claim_key",
     "lock_claimable",
     "lock_repository",
     "lock_run",
