@@ -53,7 +53,7 @@ def _stops_here(state: RunState) -> bool:
     if state.holder is not None or state.is_terminal:
         return False
     if state.directive == Directive.CANCEL:  # a pull request may exist already: ask the provider first
-        return not (state.status == S.PR_CREATING and state.pr_begun)
+        return state.status != S.PR_CREATED and not (state.status == S.PR_CREATING and state.pr_begun)
     return state.directive == Directive.WIND_DOWN and state.status in _NOTHING_TO_HAND_IN
 
 

@@ -244,5 +244,6 @@ def budget_left(task: Task, around: store.Surroundings) -> Json:
     """Limits of the next run; of the task's money it gets what earlier runs left."""
     limits = effective_budget(around.contract, around.policy.values)
     spent = sum((run.cost_usd for run in task.runs.only("cost_usd")), Decimal(0))
-    limits["max_cost_usd"] = f"{max(Decimal(str(limits['max_cost_usd'])) - spent, Decimal(0)):f}"
+    left = max(Decimal(str(limits["max_cost_usd"])) - spent, Decimal(0))
+    limits["max_cost_usd"] = f"{left.normalize():f}"
     return limits
