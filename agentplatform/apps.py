@@ -10,6 +10,7 @@ class AgentPlatformConfig(AppConfig):
     verbose_name = "Agent Platform"
 
     def ready(self) -> None:
+        from agentplatform import checks as _checks  # noqa: F401  importing registers them
         from agentplatform import wiring
         from agentplatform.database import grant_after_migrate
 
