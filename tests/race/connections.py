@@ -1,0 +1,56 @@
+"""Threads with connections of their own, let go at one instant."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+from django.db import connection
+
+
+def at_once(*actions: Callable[[], Any]) -> list[Any]:
+    """Run each action in a thread on its own connection, all released by one barrier.
+
+    Returns what each returned or raised, in their order.
+    """
+    barrier = threading.Barrier(len(actions))
+    results: list[Any] = [None] * len(actions)
+
+    def work(index: int, action: Callable[[], Any]) -> None:
+        try:
+            connection.ensure_connection()
+            barrier.wait(timeout=60)
+            results[index] = action()
+        except Exception as error:  # noqa: BLE001  the test looks at it
+            results[index] = error
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work, args=item) for item in enumerate(actions)]
+    _run(threads)
+    return results
+
+
+def _run(threads: Sequence[threading.Thread]) -> None:
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+        assert not thread.is_alive()
+
+
+def wait_until_blocked(owner: psycopg.Connection, *, sessions: int = 1) -> None:
+    """Return once that many sessions of this database wait for another's lock."""
+    statement = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0"
+    )
+    pause = threading.Event()
+    for _ in range(2_000):
+        row = owner.execute(statement).fetchone()
+        if row and row[0] >= sessions:
+            return
+        pause.wait(0.005)
+    raise AssertionError(f"{sessions} sessions should be waiting for a lock")

@@ -1,0 +1,89 @@
+"""Cancel and claim at one instant: one of two histories, never a third."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection, transaction
+
+from runs import auth, leases, service, store
+from runs.domain.vocabulary import Directive, Ev, RunStatus
+from tests.driver import Driver
+from tests.race.connections import at_once, wait_until_blocked
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ROUNDS = int(os.environ.get("RACE_ROUNDS", "25"))
+
+
+def _race(driver: Driver) -> tuple[Any, Any]:
+    principal = auth.of_worker(driver.worker)
+    cancelled, claimed = at_once(
+        lambda: driver.direct(Ev.CANCEL_REQUESTED),
+        lambda: leases.lease_claim(principal=principal),
+    )
+    return cancelled, claimed
+
+
+def _check_round(driver: Driver) -> str:
+    cancelled, claimed = _race(driver)
+    assert isinstance(cancelled, service.Outcome), cancelled
+    types = driver.types()[2:]
+    if claimed is None:
+        assert types == [Ev.CANCEL_REQUESTED, Ev.RUN_CANCELLED]
+        assert driver.state.status == RunStatus.CANCELLED
+        return "cancel first"
+    assert isinstance(claimed, leases.Claim), claimed
+    assert types == [Ev.LEASE_ACQUIRED, Ev.CANCEL_REQUESTED]
+    beat = leases.lease_heartbeat(
+        principal=auth.of_worker(driver.worker), run_id=driver.run_id, token=claimed.token
+    )
+    assert beat.directive == Directive.CANCEL
+    driver.token = claimed.token
+    driver.post(Ev.RUN_CANCELLED)
+    assert driver.state.status == RunStatus.CANCELLED
+    return "claim first"
+
+
+def test_cancel_and_claim_never_both_win():
+    driver = Driver.prepared()
+    seen = set()
+    for _ in range(ROUNDS):
+        driver.submit()
+        seen.add(_check_round(driver))
+    assert seen <= {"cancel first", "claim first"}
+
+
+def test_a_cancel_waits_for_the_claim_in_hand(owner_connection: psycopg.Connection):
+    driver = Driver.started()
+    done: list[Any] = []
+
+    def cancel() -> None:
+        try:
+            done.append(driver.direct(Ev.CANCEL_REQUESTED))
+        finally:
+            connection.close()
+
+    with transaction.atomic():
+        claim = leases.lease_claim(principal=auth.of_worker(driver.worker))
+        waiter = threading.Thread(target=cancel)
+        waiter.start()
+        wait_until_blocked(owner_connection)
+        assert done == []
+    waiter.join(timeout=60)
+    assert claim is not None
+    assert done[0].state.status == RunStatus.LEASED
+    assert done[0].state.directive == Directive.CANCEL
+
+
+def test_a_claim_passes_over_a_run_that_is_in_hand():
+    driver = Driver.started()
+    with transaction.atomic():
+        store.lock_run(driver.run_id)
+        principal = auth.of_worker(driver.worker)
+        (claimed,) = at_once(lambda: leases.lease_claim(principal=principal))
+        assert claimed is None

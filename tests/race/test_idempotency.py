@@ -1,0 +1,96 @@
+"""One key at once, and two posts of one moment: one event, and everybody is told the truth."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection, transaction
+
+from runs import service
+from runs.domain.commands import Command
+from runs.domain.errors import IdempotencyKeyReused, IllegalTransition, SequenceConflict
+from runs.domain.vocabulary import MACHINE_ROLES, Ev, RunStatus
+from runs.models import OutboxMessage, RunEvent
+from tests.driver import Driver
+from tests.race.connections import at_once, wait_until_blocked
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def _command(driver: Driver, event: Ev, key: str, **more: Any) -> Command:
+    return Command(event, driver.payload(event), driver.caller(*MACHINE_ROLES), key, driver.token, **more)
+
+
+def test_twenty_posts_of_one_key_are_one_event():
+    driver = Driver.at(RunStatus.LEASED)
+    before = OutboxMessage.objects.count()
+    post = partial(service.apply_event, driver.run_id, _command(driver, Ev.WORKER_STARTED, "same"))
+    answers = at_once(*[post] * 20)
+    assert [a for a in answers if not isinstance(a, service.Outcome)] == []
+    assert len({a.event.id for a in answers}) == 1
+    assert sorted(a.replayed for a in answers) == [False] + [True] * 19
+    assert RunEvent.objects.filter(run_id=driver.run_id, idempotency_key="same").count() == 1
+    assert OutboxMessage.objects.count() == before + 1
+
+
+def test_a_key_of_another_request_is_refused_even_at_once():
+    driver = Driver.at(RunStatus.LEASED)
+    first = _command(driver, Ev.WORKER_STARTED, "same")
+    other = Command(Ev.LEASE_RELEASED, {}, driver.caller(*MACHINE_ROLES), "same", driver.token)
+    posts = [partial(service.apply_event, driver.run_id, command) for command in (first, other) * 4]
+    answers = at_once(*posts)
+    taken = {type(a) for a in answers}
+    assert taken == {service.Outcome, IdempotencyKeyReused}
+    assert RunEvent.objects.filter(run_id=driver.run_id, idempotency_key="same").count() == 1
+
+
+def test_two_posts_of_one_moment_have_one_winner():
+    for expected in (None, 3):
+        driver = Driver.at(RunStatus.LEASED)
+        assert driver.state.sequence == 3
+        posts = [
+            partial(
+                service.apply_event,
+                driver.run_id,
+                _command(driver, Ev.WORKER_STARTED, key, expected_sequence=expected),
+            )
+            for key in ("a", "b")
+        ]
+        answers = at_once(*posts)
+        loser = next(a for a in answers if not isinstance(a, service.Outcome))
+        assert isinstance(loser, IllegalTransition if expected is None else SequenceConflict)
+        assert driver.types().count(Ev.WORKER_STARTED) == 1
+
+
+def test_a_late_twin_waits_and_is_answered_from_the_log(owner_connection: psycopg.Connection):
+    driver = Driver.at(RunStatus.LEASED)
+    command = _command(driver, Ev.WORKER_STARTED, "same")
+    late: list[service.Outcome] = []
+
+    def post() -> None:
+        try:
+            late.append(service.apply_event(driver.run_id, command))
+        finally:
+            connection.close()
+
+    with transaction.atomic():
+        first = service.apply_event(driver.run_id, command)
+        twin = threading.Thread(target=post)
+        twin.start()
+        wait_until_blocked(owner_connection)
+    twin.join(timeout=60)
+    assert first.event is not None
+    assert late[0].event is not None
+    assert (late[0].replayed, late[0].event.id) == (True, first.event.id)
+
+
+def test_a_refused_request_leaves_its_key_free():
+    driver = Driver.at(RunStatus.LEASED)
+    with pytest.raises(IllegalTransition):
+        driver.post(Ev.PATCH_CREATED, {"patch_artifact_id": "art_" + "0" * 26}, key="k")
+    driver.post(Ev.WORKER_STARTED, key="k")
+    assert driver.types()[-1] == Ev.WORKER_STARTED
