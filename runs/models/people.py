@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
-from django.db import models
+from django.db import models, transaction
 
 from agentplatform.ids import new_id
 from runs.domain.vocabulary import PersonRole
@@ -41,6 +43,16 @@ class Person(AbstractUser):
     class Meta:
         db_table = "people"
         verbose_name_plural = "people"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Keep accounts of one person in a star: a chain would let the ends count as two persons."""
+        with transaction.atomic():
+            if self.same_person_as is not None:
+                root = self.same_person_as.same_person_as or self.same_person_as
+                self.same_person_as = None if root.pk == self.pk else root
+            super().save(*args, **kwargs)
+            if self.same_person_as_id:
+                self.other_accounts.update(same_person_as=self.same_person_as_id)
 
     @property
     def person_key(self) -> str:
