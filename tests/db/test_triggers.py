@@ -155,7 +155,7 @@ def test_the_fsm_has_one_edge_for_each_of_the_tables():
         targets = {b.value for ev, _, b in edges() if ev is event}
         wanted[event.value, source.value] = targets
     found = {
-        (transition.name, transition.source): set(transition.target.allowed_states)
+        (transition.name, transition.source): set(transition.target.allowed_states)  # type: ignore[union-attr]
         for transition in Run._meta.get_field("status").get_all_transitions(Run)
     }
     assert found == wanted
