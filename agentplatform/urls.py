@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from agentplatform import health, problem
+from agentplatform import health, problem, reference
 
 urlpatterns = [
     path("healthz", health.healthz),
@@ -11,6 +11,8 @@ urlpatterns = [
     path("metrics", health.metrics),
     path("api/v1/", include("runs.api.urls")),
     path("api/v1/", include("approvals.api")),
+    path("api/schema/", reference.schema, name="schema"),
+    path("api/docs/", reference.reference, name="api-docs"),
     re_path("^api/", problem.nothing_here),
     path("admin/", admin.site.urls),
     path("approvals/", include("approvals.urls")),

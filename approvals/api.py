@@ -11,6 +11,8 @@ from runs.api import converters  # noqa: F401  ids in addresses
 from runs.api.base import ApiView
 from runs.api.paging import page
 from runs.api.requests import Fields, Query, idempotency_key, json_object
+from runs.api.schema import says, words_of
+from runs.api.words import FLAG, TEXT
 from runs.auth import require_person
 from runs.domain.errors import NotFound
 from runs.domain.facts import Json
@@ -18,11 +20,18 @@ from runs.domain.guards import GUARDS
 from runs.domain.vocabulary import ApprovalStatus, DecisionWord, Gate
 
 MAX_COMMENT = 20_000
+_FILTERS = {
+    "status": words_of(ApprovalStatus),
+    "gate": words_of(Gate),
+    "mine": FLAG,
+    "repository": TEXT,
+}
 
 
 class Approvals(ApiView):
     """``GET approvals``"""
 
+    @says(answer="ApprovalPage", is_list=True, query=_FILTERS)
     def get(self, request: Request) -> Response:
         """Requests of the caller's repositories, newest first."""
         require_person(self.principal)
@@ -47,6 +56,7 @@ class Approvals(ApiView):
 class OneApproval(ApiView):
     """``GET approvals/{id}``"""
 
+    @says(answer="Approval")
     def get(self, request: Request, approval_id: str) -> Response:
         """One request, with its guards, its evidence and what the caller may do."""
         require_person(self.principal)
@@ -63,6 +73,7 @@ def _shown(view: ApiView, approval_id: str) -> Json:
 class Decisions(ApiView):
     """``POST approvals/{id}/decisions``"""
 
+    @says(answer="Approval", body="DecisionBody", headers=("Idempotency-Key",))
     def post(self, request: Request, approval_id: str) -> Response:
         """Say yes, no or what to change, about exactly what was shown."""
         require_person(self.principal)
@@ -95,6 +106,7 @@ def _decision(body: Json) -> Json:
 class Waivers(ApiView):
     """``POST approvals/{id}/waivers``"""
 
+    @says(answer="Approval", body="WaiverBody")
     def post(self, request: Request, approval_id: str) -> Response:
         """Let a request be approved although a guard fails, by name and with a reason."""
         require_person(self.principal)

@@ -158,6 +158,14 @@ def require(principal: Principal, action: Action, repository_id: str, *, own: bo
     raise PermissionDenied(f"This needs one of the roles: {', '.join(wanted)}.", required_roles=wanted)
 
 
+def require_anywhere(principal: Principal, action: Action) -> None:
+    """``PermissionDenied`` for those who may do ``action`` in no repository at all."""
+    wanted = _roles_for(action)
+    if not any(PersonRole(role) in wanted for role, _ in principal.grants):
+        names = sorted(role.value for role in wanted)
+        raise PermissionDenied(f"This needs one of the roles: {', '.join(names)}.", required_roles=names)
+
+
 def require_machine(principal: Principal) -> WorkerAccount:
     """The worker account that calls; ``ActorNotAllowed`` for people, who have endpoints of their own."""
     if principal.worker is None:

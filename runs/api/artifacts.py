@@ -15,6 +15,7 @@ from runs.api import shapes
 from runs.api.base import ApiView
 from runs.api.paging import page
 from runs.api.requests import content_length, content_sha256
+from runs.api.schema import says
 from runs.auth import get_run, require_machine
 from runs.domain.errors import Invalid, NotFound, TooLarge
 from runs.domain.vocabulary import ArtifactKind
@@ -28,6 +29,7 @@ _ENDINGS: Final = {
     ArtifactKind.VERIFICATION_REPORT: "json",
     ArtifactKind.JUDGE_REPORT: "json",
 }
+_UPLOAD: Final = ("Lease-Token!", "Artifact-Kind!", "Content-Digest!")
 #: Whatever the bytes are, a browser shall not run them.
 _HARMLESS: Final = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
@@ -41,6 +43,7 @@ class RunArtifacts(ApiView):
 
     content_sha256 = ""
 
+    @says(answer="StoredArtifact", status=201, also=(200,), is_bytes=True, headers=_UPLOAD)
     def post(self, request: Request, run_id: str) -> Response:
         """Store the body; a patch is read and judged here."""
         run = get_run(self.principal, run_id)
@@ -55,6 +58,7 @@ class RunArtifacts(ApiView):
         )  # fmt: skip
         return Response(shapes.stored(stored.artifact), status=201 if stored.made else 200)
 
+    @says(answer="ArtifactPage", is_list=True)
     def get(self, request: Request, run_id: str) -> Response:
         """What is kept of this run, newest first."""
         run = get_run(self.principal, run_id)
@@ -79,6 +83,7 @@ def _content_type(request: Request) -> str:
 class Download(ApiView):
     """``GET artifacts/{id}``"""
 
+    @says(is_bytes=True)
     def get(self, request: Request, artifact_id: str) -> FileResponse:
         """The bytes, as an attachment, never as active content."""
         artifact = Artifact.objects.filter(pk=artifact_id).defer("document").first()

@@ -17,6 +17,7 @@ from rest_framework.views import APIView
 from agentplatform.clock import rfc3339
 from runs import service
 from runs.api.authentication import SessionAuthentication, TokenAuthentication
+from runs.api.schema import Describe
 from runs.auth import Principal
 from runs.domain.errors import NotAuthenticated, Refusal
 
@@ -70,6 +71,7 @@ class ApiView(APIView):
     renderer_classes = [JsonRenderer]
     throttle_classes = [PeopleThrottle]
     metadata_class = None
+    schema = Describe()
     request: Request
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -13,7 +13,9 @@ from runs import service
 from runs.api import shapes
 from runs.api.base import ApiView
 from runs.api.requests import Query, checked_key, idempotency_key, json_object, moment_stamp
+from runs.api.schema import says
 from runs.api.waiting import wait_for
+from runs.api.words import WHOLE
 from runs.auth import get_run, require_machine
 from runs.domain.commands import Caller, Command
 from runs.domain.errors import Invalid, Refusal
@@ -31,6 +33,13 @@ class Events(ApiView):
 
     event_type = ""
 
+    @says(
+        answer="EventAnswer",
+        status=201,
+        also=(200,),
+        body="EventBody",
+        headers=("Lease-Token", "Idempotency-Key!"),
+    )
     def post(self, request: Request, run_id: str) -> Response:
         """Apply one event; the same key and request again get the same answer."""
         run = get_run(self.principal, run_id)
@@ -45,6 +54,7 @@ class Events(ApiView):
     def _present(self, made: Outcome) -> Json:
         return {"run": shapes.run_now(made, self.principal), "lease": shapes.lease_now(made.lease)}
 
+    @says(answer="EventPage", query={"after": WHOLE, "limit": WHOLE, "wait_seconds": WHOLE})
     def get(self, request: Request, run_id: str) -> Response:
         """The log after a sequence, oldest first; waits while it stands still."""
         run, query = get_run(self.principal, run_id), Query(request)
@@ -71,6 +81,7 @@ class Batch(Events):
 
     http_method_names = ["post"]
 
+    @says(answer="BatchAnswer", status=201, also=(200,), body="BatchBody", headers=("Lease-Token",))
     def post(self, request: Request, run_id: str) -> Response:
         """Apply up to 100 events in order, all or none."""
         run = get_run(self.principal, run_id)

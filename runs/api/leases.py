@@ -13,17 +13,19 @@ from runs.api import shapes
 from runs.api.base import ApiView
 from runs.api.requests import MAX_WAIT_SECONDS, Fields, idempotency_key, json_object
 from runs.api.resume import policy_of, resume
+from runs.api.schema import says
 from runs.api.waiting import wait_for
 from runs.auth import Principal, get_run, require_machine
 from runs.domain.errors import Invalid
 from runs.domain.facts import Json
 from runs.domain.vocabulary import MACHINE_ROLES
-from runs.models import Run
+from runs.selectors import Surroundings
 
 
 class Leases(ApiView):
     """``POST leases``"""
 
+    @says(answer="Claim", status=201, also=(200, 204), body="ClaimBody", headers=("Idempotency-Key",))
     def post(self, request: Request) -> Response:
         """Give the next run to this worker; 204 when there is nothing to do."""
         require_machine(self.principal)
@@ -56,20 +58,21 @@ def _asked(body: Json) -> dict[str, Any]:
 
 
 def _claimed(claim: leases.Claim, principal: Principal) -> Json:
-    run = Run.objects.select_related("task", "repository").get(pk=claim.run.pk)
-    policy = policy_of(run)
+    """The whole answer at the price of two queries: repository and policy."""
+    policy = policy_of(claim.run)
+    seconds = policy["heartbeat_interval_seconds"]
+    around = Surroundings(now=claim.lease.acquired_at)
     return {
-        "lease": shapes.lease(
-            claim.lease, claim.token, heartbeat_interval_seconds=policy["heartbeat_interval_seconds"]
-        ),
-        "run": shapes.one_run(run, principal),
-        "resume": resume(run, claim.state, policy),
+        "lease": shapes.lease(claim.lease, claim.token, heartbeat_interval_seconds=seconds),
+        "run": shapes.run(claim.run, claim.lease, principal=principal, around=around),
+        "resume": resume(claim.run, claim.state, policy),
     }
 
 
 class Heartbeat(ApiView):
     """``POST runs/{id}/heartbeat``"""
 
+    @says(answer="Heartbeat", body="NothingBody", headers=("Lease-Token!",))
     def post(self, request: Request, run_id: str) -> Response:
         """Renew the lease and hear what the run's people want."""
         run = get_run(self.principal, run_id)
@@ -88,6 +91,7 @@ class Heartbeat(ApiView):
 class Release(ApiView):
     """``POST runs/{id}/release``"""
 
+    @says(answer="Released", body="ReasonBody", headers=("Lease-Token!", "Idempotency-Key"))
     def post(self, request: Request, run_id: str) -> Response:
         """Give the lease up at a boundary; somebody else goes on."""
         run = get_run(self.principal, run_id)

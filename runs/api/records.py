@@ -13,6 +13,8 @@ from runs.api import shapes
 from runs.api.base import ApiView
 from runs.api.paging import page
 from runs.api.requests import Fields, Query, json_object
+from runs.api.schema import says, words_of
+from runs.api.words import TEXT
 from runs.auth import (
     Action,
     Principal,
@@ -28,12 +30,15 @@ from runs.models import PullRequest, Repository, WorkerAccount
 from runs.selectors import effective_policies
 from runs.service.pull_requests import CHECKS
 
+_FILTERS = {"state": words_of(PullRequestState), "repository": TEXT}
+
 # --- repositories ---------------------------------------------------------------------------------
 
 
 class Repositories(ApiView):
     """``GET repositories``"""
 
+    @says(answer="RepositoryPage", is_list=True)
     def get(self, request: Request) -> Response:
         """Repositories that the caller may see, newest first, each with its effective policy."""
         return Response(page(request, _visible(self.principal), _repositories))
@@ -42,6 +47,7 @@ class Repositories(ApiView):
 class OneRepository(ApiView):
     """``GET repositories/{id or name}``"""
 
+    @says(answer="Repository")
     def get(self, request: Request, repository: str) -> Response:
         """One repository, with its effective policy and where each value comes from."""
         wanted = Q(pk=repository) | Q(name=repository)
@@ -92,6 +98,7 @@ def without_password(url: str) -> str:
 class Workers(ApiView):
     """``GET workers``"""
 
+    @says(answer="WorkerPage", is_list=True)
     def get(self, request: Request) -> Response:
         """Worker accounts, newest first. A machine sees itself."""
         rows = WorkerAccount.objects.select_related("owner").prefetch_related("repositories")
@@ -127,6 +134,7 @@ def _worker(row: WorkerAccount, ids: frozenset[str] | None) -> Json:
 class PullRequests(ApiView):
     """``GET pull-requests``"""
 
+    @says(answer="PullRequestPage", is_list=True, query=_FILTERS)
     def get(self, request: Request) -> Response:
         """Pull requests of the caller's repositories, newest first."""
         rows, query = visible_pull_requests(self.principal), Query(request)
@@ -140,6 +148,7 @@ class PullRequests(ApiView):
 class OnePullRequest(ApiView):
     """``GET pull-requests/{id}``"""
 
+    @says(answer="PullRequest")
     def get(self, request: Request, pull_request_id: str) -> Response:
         """One pull request."""
         return Response(pull_request(_pull_request(self.principal, pull_request_id)))
@@ -148,6 +157,7 @@ class OnePullRequest(ApiView):
 class PullRequestReport(ApiView):
     """``POST pull-requests/{id}/state``"""
 
+    @says(answer="PullRequest", body="PullRequestReport")
     def post(self, request: Request, pull_request_id: str) -> Response:
         """The git integration says how it stands at the provider, and how its checks do."""
         row = _pull_request(self.principal, pull_request_id)

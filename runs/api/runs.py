@@ -17,6 +17,8 @@ from runs.api.base import ApiView
 from runs.api.paging import page
 from runs.api.requests import Fields, Query, idempotency_key, json_object
 from runs.api.resume import policy_of, resume
+from runs.api.schema import says, words_of
+from runs.api.words import TEXT, WHOLE
 from runs.auth import Action, Principal, get_run, require, require_person, visible_repositories
 from runs.domain.display import Display
 from runs.domain.facts import Json
@@ -28,6 +30,15 @@ from runs.selectors import Surroundings, read_surroundings
 from runs.selectors.standing import runs_shown_as, runs_waiting_for
 
 MAX_NOTE: Final = 20_000
+_FILTERS: Final = {
+    "status": words_of(RunStatus),
+    "display": words_of(Display),
+    "failure_category": words_of(FailureCategory),
+    "waiting_reason": words_of(REASONS),
+    "task": TEXT,
+    "repository": TEXT,
+    "worker": TEXT,
+}
 M = TypeVar("M", bound=Model)
 
 
@@ -37,6 +48,7 @@ M = TypeVar("M", bound=Model)
 class Runs(ApiView):
     """``GET runs``"""
 
+    @says(answer="RunPage", is_list=True, query=_FILTERS)
     def get(self, request: Request) -> Response:
         """Runs that the caller may see, newest first."""
         rows = _filtered(visible_runs(self.principal), Query(request), self.principal)
@@ -96,6 +108,7 @@ def _any(conditions: Iterable[Q]) -> Q:
 class OneRun(ApiView):
     """``GET runs/{id}``"""
 
+    @says(answer="Run")
     def get(self, request: Request, run_id: str) -> Response:
         """One run, with the events that machines may post now."""
         return Response(shapes.one_run(get_run(self.principal, run_id), self.principal))
@@ -104,6 +117,7 @@ class OneRun(ApiView):
 class Steps(ApiView):
     """``GET runs/{id}/steps``"""
 
+    @says(answer="StepPage", is_list=True)
     def get(self, request: Request, run_id: str) -> Response:
         """Every action, oldest first."""
         rows = Step.objects.filter(run=get_run(self.principal, run_id))
@@ -113,6 +127,7 @@ class Steps(ApiView):
 class Attempts(ApiView):
     """``GET runs/{id}/attempts``"""
 
+    @says(answer="AttemptPage", is_list=True)
     def get(self, request: Request, run_id: str) -> Response:
         """Every attempt, oldest first."""
         rows = Attempt.objects.filter(run=get_run(self.principal, run_id))
@@ -128,6 +143,7 @@ def _in_order(request: Request, rows: QuerySet[M], shape: Callable[[M], Json]) -
 class Timeline(ApiView):
     """``GET runs/{id}/timeline``"""
 
+    @says(answer="Timeline", query={"upto": WHOLE})
     def get(self, request: Request, run_id: str) -> Response:
         """The story of the run in sentences, newest window first."""
         run = get_run(self.principal, run_id)
@@ -137,6 +153,7 @@ class Timeline(ApiView):
 class Receipt(ApiView):
     """``GET runs/{id}/receipt``"""
 
+    @says(answer="Receipt")
     def get(self, request: Request, run_id: str) -> Response:
         """What became of a request to stop."""
         return Response(story.receipt(get_run(self.principal, run_id)))
@@ -152,6 +169,7 @@ class Directive(ApiView):
     action = Action.RUN_OPERATE
     reason_required = False
 
+    @says(answer="Run", body="ReasonBody", headers=("Idempotency-Key",))
     def post(self, request: Request, run_id: str) -> Response:
         """Ask for it; the answer is the run."""
         run = get_run(self.principal, run_id)
@@ -172,6 +190,11 @@ class Cancel(Directive):
 
     event, action, reason_required = Ev.CANCEL_REQUESTED, Action.RUN_CANCEL, True
 
+    @says(answer="Run", body="CancelBody", headers=("Idempotency-Key",))
+    def post(self, request: Request, run_id: str) -> Response:
+        """Cancel the run; the answer is the run."""
+        return super().post(request, run_id)
+
 
 class Pause(Directive):
     """``POST runs/{id}/pause``"""
@@ -190,6 +213,7 @@ class Resume(Directive):
 
     event = Ev.RUN_RESUMED
 
+    @says(answer="Resume")
     def get(self, request: Request, run_id: str) -> Response:
         """What a worker needs to go on."""
         run = get_run(self.principal, run_id)
@@ -199,6 +223,7 @@ class Resume(Directive):
 class Note(ApiView):
     """``POST runs/{id}/note``"""
 
+    @says(answer="Run", body="TextBody", headers=("Idempotency-Key",))
     def post(self, request: Request, run_id: str) -> Response:
         """A remark, in any status; the answer is the run."""
         run = get_run(self.principal, run_id)

@@ -14,7 +14,18 @@ from runs.api.base import ApiView
 from runs.api.paging import page
 from runs.api.requests import Fields, Query, idempotency_key, json_object
 from runs.api.runs import visible_surroundings
-from runs.auth import Action, Principal, get_task, may, require, require_person, visible_repositories
+from runs.api.schema import says, words_of
+from runs.api.words import TEXT
+from runs.auth import (
+    Action,
+    Principal,
+    get_task,
+    may,
+    require,
+    require_anywhere,
+    require_person,
+    visible_repositories,
+)
 from runs.domain.display import Display
 from runs.domain.errors import Invalid
 from runs.domain.facts import Json
@@ -23,20 +34,30 @@ from runs.models import Repository, Task
 from runs.selectors.standing import tasks_shown_as
 
 MAX_INSTRUCTION: Final = 100_000
+_FILTERS: Final = {
+    "status": words_of(TaskStatus),
+    "display": words_of(Display),
+    "repository": TEXT,
+    "label": TEXT,
+    "q": TEXT,
+}
 
 
 class Tasks(ApiView):
     """``GET tasks`` and ``POST tasks``"""
 
+    @says(answer="TaskPage", is_list=True, query=_FILTERS)
     def get(self, request: Request) -> Response:
         """Tasks of the caller's repositories, newest first; archived ones only by ``display=archived``."""
         require_person(self.principal)
         rows = _filtered(_visible(self.principal), Query(request), self.principal)
         return Response(page(request, rows, lambda found: shapes.tasks(list(found), self.principal)))
 
+    @says(answer="Task", status=201, also=(200,), body="TaskBody", headers=("Idempotency-Key",))
     def post(self, request: Request) -> Response:
         """Make a task, and submit it where ``submit`` is true."""
         require_person(self.principal)
+        require_anywhere(self.principal, Action.TASK_CREATE)
         body = json_object(request)
         repository = _repository(body.get("repository"), self.principal)
         require(self.principal, Action.TASK_CREATE, repository.pk)
@@ -92,11 +113,13 @@ def _made(task: Task, principal: Principal, *, made: bool) -> Response:
 class OneTask(ApiView):
     """``GET``, ``PATCH`` and ``DELETE tasks/{id}``"""
 
+    @says(answer="Task")
     def get(self, request: Request, task_id: str) -> Response:
         """One task."""
         require_person(self.principal)
         return Response(shapes.one_task(get_task(self.principal, task_id), self.principal))
 
+    @says(answer="Task", body="TaskChanges")
     def patch(self, request: Request, task_id: str) -> Response:
         """Edit a draft; of an unfinished task priority and labels."""
         task = own_task(self, task_id, Action.TASK_OPERATE)
@@ -108,6 +131,7 @@ class OneTask(ApiView):
         service.task_edit(task_id=task.pk, data=body, by=self.principal.caller)
         return shown(self, task_id)
 
+    @says(status=204)
     def delete(self, request: Request, task_id: str) -> Response:
         """Delete a draft."""
         task = own_task(self, task_id, Action.TASK_OPERATE)
@@ -136,6 +160,7 @@ class TaskAction(ApiView):
 
     action = Action.TASK_OPERATE
 
+    @says(answer="Task", body="NothingBody")
     def post(self, request: Request, task_id: str) -> Response:
         """Do it; the answer is the task."""
         task = own_task(self, task_id, self.action)
@@ -157,6 +182,11 @@ class Submit(TaskAction):
 
 class Cancel(TaskAction):
     """``POST tasks/{id}/cancel``"""
+
+    @says(answer="Task", body="CancelBody")
+    def post(self, request: Request, task_id: str) -> Response:
+        """Cancel the task and its run; the answer is the task."""
+        return super().post(request, task_id)
 
     def act(self, task: Task, body: Json) -> None:
         """Cancel it and its run."""
@@ -201,6 +231,7 @@ class Restore(TaskAction):
 class Instructions(TaskAction):
     """``POST tasks/{id}/instructions``"""
 
+    @says(answer="Task", status=201, body="InstructionBody")
     def post(self, request: Request, task_id: str) -> Response:
         """Add a further instruction; the answer is the task, with all of them."""
         response = super().post(request, task_id)
@@ -218,6 +249,7 @@ class Instructions(TaskAction):
 class RunAgain(ApiView):
     """``POST tasks/{id}/run-again``"""
 
+    @says(answer="Task", status=201, also=(200,), body="NothingBody", headers=("Idempotency-Key",))
     def post(self, request: Request, task_id: str) -> Response:
         """A new task by the contract of a finished one."""
         task = own_task(self, task_id, Action.TASK_CREATE)

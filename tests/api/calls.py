@@ -9,6 +9,7 @@ from typing import Any
 
 from django.test import Client
 
+from tests.api import conformance
 from tests.factories import Holder, Machine
 
 BASE = "/api/v1/"
@@ -35,7 +36,9 @@ class Caller:
         if self.token:
             sent["authorization"] = f"Bearer {self.token}"
         address = path if path.startswith("/") else BASE + path
-        return self.client.generic(method, address, data, content_type=content_type, headers=sent)
+        response = self.client.generic(method, address, data, content_type=content_type, headers=sent)
+        conformance.check(method, address, response)
+        return response
 
 
 def as_machine(machine: Machine) -> Caller:

@@ -1,0 +1,204 @@
+"""Role by route: one table says who may call what; a new route without a row fails.
+
+Every route of the API is read from the URL configuration and called as everybody. A row lists who gets
+past authorisation; all others must be told 401, 403 or 404.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from runs.domain.vocabulary import MACHINE_ROLES, PersonRole, Role, RunStatus
+from tests import factories
+from tests.api.calls import Caller
+
+pytestmark = pytest.mark.django_db
+
+PEOPLE = frozenset(role.value for role in PersonRole)
+#: ``holder`` held the run, in every role but the git integration's.
+MACHINES = frozenset({*(role.value for role in MACHINE_ROLES), "holder"})
+EVERYBODY = PEOPLE | MACHINES
+ASKING = PEOPLE | {"reviewer elsewhere", "no role"}  # lists show them less, perhaps nothing
+LISTS = EVERYBODY | ASKING | {"worker elsewhere"}
+SUBMITTERS = frozenset({"submitter", "operator", "admin"})
+OPERATORS = frozenset({"operator", "admin"})
+REVIEWERS = frozenset({"reviewer", "admin"})
+SPEAKERS = frozenset({"submitter", "reviewer", "operator", "admin"})
+READERS = PEOPLE | {"holder"}
+HOLDER = frozenset({"holder"})
+GIT = frozenset({Role.GIT_INTEGRATION.value})
+
+#: (method, route) → who gets past authorisation. The run is at its patch gate; none of the callers asked for
+#: its task.
+TABLE: dict[tuple[str, str], frozenset[str]] = {
+    ("GET", "tasks"): ASKING,
+    ("POST", "tasks"): SUBMITTERS,
+    ("GET", "tasks/{task_id}"): PEOPLE,
+    ("PATCH", "tasks/{task_id}"): OPERATORS,
+    ("DELETE", "tasks/{task_id}"): OPERATORS,
+    ("POST", "tasks/{task_id}/submit"): OPERATORS,
+    ("POST", "tasks/{task_id}/cancel"): OPERATORS,
+    ("POST", "tasks/{task_id}/retry"): OPERATORS,
+    ("POST", "tasks/{task_id}/run-again"): SUBMITTERS,
+    ("POST", "tasks/{task_id}/access-renewed"): OPERATORS,
+    ("POST", "tasks/{task_id}/archive"): OPERATORS,
+    ("POST", "tasks/{task_id}/restore"): OPERATORS,
+    ("POST", "tasks/{task_id}/instructions"): OPERATORS,
+    ("POST", "leases"): MACHINES | {"worker elsewhere"},
+    ("GET", "runs"): LISTS,
+    ("GET", "runs/{run_id}"): READERS,
+    ("POST", "runs/{run_id}/heartbeat"): HOLDER,
+    ("POST", "runs/{run_id}/release"): HOLDER,
+    ("GET", "runs/{run_id}/events"): READERS,
+    ("POST", "runs/{run_id}/events"): HOLDER,
+    ("POST", "runs/{run_id}/events/batch"): HOLDER,
+    ("GET", "runs/{run_id}/artifacts"): READERS,
+    ("POST", "runs/{run_id}/artifacts"): HOLDER,
+    ("GET", "runs/{run_id}/resume"): READERS,
+    ("POST", "runs/{run_id}/resume"): OPERATORS,
+    ("GET", "runs/{run_id}/steps"): READERS,
+    ("GET", "runs/{run_id}/attempts"): READERS,
+    ("GET", "runs/{run_id}/timeline"): READERS,
+    ("GET", "runs/{run_id}/receipt"): READERS,
+    ("POST", "runs/{run_id}/cancel"): OPERATORS,
+    ("POST", "runs/{run_id}/pause"): OPERATORS,
+    ("POST", "runs/{run_id}/wind-down"): OPERATORS,
+    ("POST", "runs/{run_id}/note"): SPEAKERS,
+    ("GET", "artifacts/{artifact_id}"): READERS,
+    ("GET", "approvals"): ASKING,
+    ("GET", "approvals/{approval_id}"): PEOPLE,
+    ("POST", "approvals/{approval_id}/decisions"): REVIEWERS,
+    ("POST", "approvals/{approval_id}/waivers"): OPERATORS,
+    ("GET", "pull-requests"): LISTS,
+    ("GET", "pull-requests/{pull_request_id}"): PEOPLE | GIT,
+    ("POST", "pull-requests/{pull_request_id}/state"): GIT,
+    ("GET", "repositories"): LISTS,
+    ("GET", "repositories/{repository}"): EVERYBODY,
+    ("GET", "workers"): LISTS,
+}
+
+#: Bodies that get past the form, so that authorisation is what answers.
+BODIES: dict[str, Any] = {
+    "tasks": factories.contract(),
+    "cancel": {"reason": "x"},
+    "note": {"text": "x"},
+    "instructions": {"text": "x"},
+    "events": {"type": "tool_completed", "payload": {"operation_id": "x", "outcome": "succeeded"}},
+    "batch": {"events": [{"key": "k", "type": "tool_completed", "payload": {}}]},
+    "waivers": {"guard": "secret_scan", "reason": "x", "version": 1},
+    "state": {"state": "MERGED"},
+}
+REFUSED = {401, 403, 404}
+PEOPLES = ("tasks", "approvals")  # machines are told that these are for people
+
+
+@dataclass
+class World:
+    """One run at its patch gate, one with a pull request, and everybody who might call."""
+
+    ids: dict[str, str]
+    callers: dict[str, Caller]
+    bodies: dict[str, Any]
+
+
+@pytest.fixture
+def world() -> World:
+    where = factories.repository()
+    holder = factories.run_in(RunStatus.WAITING_FOR_APPROVAL, where=where)
+    opened = factories.run_in(RunStatus.SUCCEEDED, where=where).run
+    run = holder.run
+    request = run.approvals.get()
+    ids = {
+        "task_id": run.task_id,
+        "run_id": run.pk,
+        "artifact_id": holder.state.patch["id"] if holder.state.patch else "",
+        "approval_id": request.pk,
+        "pull_request_id": opened.pull_request.pk,
+        "repository": where.pk,
+    }
+    decision = {"decision": "reject", "version": 1, "subject_sha256": request.subject_sha256, "comment": "x"}
+    bodies = {**BODIES, "tasks": {**BODIES["tasks"], "repository": where.name}, "decisions": decision}
+    return World(ids, {**_people(), **_machines(), "holder": Caller(holder.machine.token)}, bodies)
+
+
+def _people() -> dict[str, Caller]:
+    made = {role.value: factories.person(role) for role in PersonRole}
+    made["reviewer elsewhere"] = factories.person(PersonRole.REVIEWER, repository=factories.repository())
+    made["no role"] = factories.person()
+    return {name: Caller(factories.person_token(somebody)) for name, somebody in made.items()}
+
+
+def _machines() -> dict[str, Caller]:
+    made = {role.value: factories.worker(role) for role in MACHINE_ROLES}
+    made["worker elsewhere"] = factories.worker(repositories=(factories.repository(),))
+    return {**{name: Caller(machine.token) for name, machine in made.items()}, "anonymous": Caller()}
+
+
+def routes() -> Iterator[tuple[str, str]]:
+    """Every (method, route) below /api/v1/, from the URL configuration."""
+    for route, pattern in _patterns(get_resolver().url_patterns):
+        if route.startswith("api/v1/"):
+            view: Any = getattr(pattern.callback, "view_class")  # noqa: B009  as DRF sets it
+            for method in view.http_method_names:
+                if hasattr(view, method) and method not in ("head", "options"):
+                    yield method.upper(), _plain(route.removeprefix("api/v1/"))
+
+
+def _patterns(patterns: list[Any], prefix: str = "") -> Iterator[tuple[str, URLPattern]]:
+    for pattern in patterns:
+        here = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from _patterns(pattern.url_patterns, here)
+        else:
+            yield here, pattern
+
+
+def _plain(route: str) -> str:
+    return re.sub(r"<\w+:(\w+)>", r"{\1}", route)
+
+
+def test_every_route_has_a_row_and_every_row_a_route():
+    assert set(routes()) == TABLE.keys()
+
+
+def test_exactly_the_listed_callers_pass(world):
+    passed = {row: frozenset(_passing(world, *row)) for row in TABLE}
+    assert passed == TABLE
+
+
+def _passing(world: World, method: str, route: str) -> Iterator[str]:
+    for name, caller in world.callers.items():
+        answer = _call(world, caller, method, route)
+        assert answer.status_code < 500, (method, route, name, answer.content)
+        if answer.status_code not in REFUSED:
+            yield name
+
+
+def _call(world: World, caller: Caller, method: str, route: str) -> Any:
+    """One call, undone again: every caller finds the same world."""
+    body = world.bodies.get(route.rpartition("/")[2], {}) if method != "GET" else None
+    with transaction.atomic():
+        answer = caller.send(method, route.format(**world.ids), body, idempotency_key="key")
+        transaction.set_rollback(True)
+    return answer
+
+
+def test_strangers_are_asked_who_they_are(world):
+    answers = {row: _call(world, Caller(), *row).status_code for row in TABLE}
+    assert set(answers.values()) == {401}
+
+
+def test_whoever_may_not_know_is_told_nothing(world):
+    """In another repository, or nowhere: what is there answers as what is not."""
+    hidden = [(method, route) for method, route in TABLE if "{" in route and method == "GET"]
+    for name in ("reviewer elsewhere", "worker elsewhere", "no role"):
+        for method, route in hidden:
+            status = _call(world, world.callers[name], method, route).status_code
+            assert status == (403 if name == "worker elsewhere" and route.startswith(PEOPLES) else 404), route
