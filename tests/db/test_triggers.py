@@ -17,12 +17,12 @@ pytestmark = pytest.mark.django_db
 S = RunStatus
 
 
-def _sql(statement: str, *values: object) -> None:
+def _sql(statement: str, *values: str | int) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement, values)
 
 
-def _refused(statement: str, *values: object) -> str:
+def _refused(statement: str, *values: str | int) -> str:
     with pytest.raises(DatabaseError) as refused:
         _sql(statement, *values)
     return str(refused.value)
