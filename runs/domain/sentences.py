@@ -183,8 +183,14 @@ def _checks_failed(event: Event) -> Said:
     bad = [command for command in report.get("commands", ()) if not passed(command)]
     names = listed([command["name"] for command in bad])
     late = all(command.get("timed_out") for command in bad) and bool(bad)
-    detail = "ran out of time" if late else short((event.facts.get("feedback") or {}).get("text") or "")
+    detail = "ran out of time" if late else short(_feedback(event))
     return Said(f"{names or 'The checks'} failed", "bad", "cross", KEY, detail, report.get("id", ""))
+
+
+def _feedback(event: Event) -> str:
+    """What people read of it: workers may say more to the agent, as an object with a summary."""
+    text = (event.facts.get("feedback") or {}).get("text") or ""
+    return str(text.get("summary", "")) if isinstance(text, dict) else str(text)
 
 
 def _took(report: Json) -> str:

@@ -142,6 +142,14 @@ def test_an_unrepaired_failure_stands_alone_in_red():
     assert log.sentences()[-1] == "Try again"
 
 
+def test_feedback_with_details_is_told_by_its_summary():
+    report = {"commands": [{"name": "test", "exit_code": 1}]}
+    feedback = {"source": "verification", "text": {"summary": "2 tests fail", "commands": [{"name": "test"}]}}
+    facts = {"verification": report, "feedback": feedback}
+    log = Log().add(Ev.VERIFICATION_FAILED_RETRYABLE, S.EXECUTING, facts=facts)
+    assert tell(log.events[0]).detail == "2 tests fail"
+
+
 def test_waiting_for_a_person_is_a_gap_that_names_them():
     log = Log().started()
     log.add(
