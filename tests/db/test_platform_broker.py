@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from celery import Celery
-from kombu import Connection
+from kombu.connection import Connection
 
 from agentplatform import broker
 
@@ -16,7 +16,8 @@ def test_a_reader_beside_a_writer_gets_every_message_whole(tmp_path):
     folder.mkdir()
     control.mkdir()
     options = {"data_folder_in": str(folder), "data_folder_out": str(folder), "control_folder": str(control)}
-    count, got = 300, []
+    count = 300
+    got: list[int] = []
 
     def connection() -> Connection:
         return Celery("folder", broker="filesystem://", set_as_current=False).connection_for_write(

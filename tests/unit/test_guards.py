@@ -43,6 +43,11 @@ def _good() -> Evidence:
     return Evidence(state, contract, values, reading)
 
 
+def _there(value: Json | None) -> Json:
+    assert value is not None
+    return value
+
+
 Turn = Callable[[RunState, Json, Json, Json], Any]
 
 TURNS: dict[str, list[Turn]] = {
@@ -54,18 +59,18 @@ TURNS: dict[str, list[Turn]] = {
     "auto_pr_repository": [lambda s, c, p, r: p.update(allow_auto_pr=False)],
     "verification": [
         lambda s, c, p, r: setattr(s, "verification", None),
-        lambda s, c, p, r: s.verification.update(patch_sha256="f" * 64),
-        lambda s, c, p, r: s.verification["commands"][0].update(exit_code=1),
-        lambda s, c, p, r: s.verification["commands"][0].update(timed_out=True),
-        lambda s, c, p, r: s.verification["commands"][0].update(flaky=True),
+        lambda s, c, p, r: _there(s.verification).update(patch_sha256="f" * 64),
+        lambda s, c, p, r: _there(s.verification)["commands"][0].update(exit_code=1),
+        lambda s, c, p, r: _there(s.verification)["commands"][0].update(timed_out=True),
+        lambda s, c, p, r: _there(s.verification)["commands"][0].update(flaky=True),
         lambda s, c, p, r: p.update(required_verifiers=["lint"]),
     ],
     "judge": [
         lambda s, c, p, r: setattr(s, "judgement", None),
-        lambda s, c, p, r: s.judgement.update(confidence=0.79),
-        lambda s, c, p, r: s.judgement.update(confidence=None),
-        lambda s, c, p, r: s.judgement.update(verdict="fix"),
-        lambda s, c, p, r: s.judgement.update(subject_sha256="f" * 64),
+        lambda s, c, p, r: _there(s.judgement).update(confidence=0.79),
+        lambda s, c, p, r: _there(s.judgement).update(confidence=None),
+        lambda s, c, p, r: _there(s.judgement).update(verdict="fix"),
+        lambda s, c, p, r: _there(s.judgement).update(subject_sha256="f" * 64),
     ],
     "secret_scan": [
         lambda s, c, p, r: r.update(secrets=[{"path": "src/app.py", "line": 1, "rule": "aws"}]),

@@ -132,7 +132,7 @@ def test_changes_without_hunks_are_named():
 def test_a_copy_touches_only_the_new_file():
     patch = b"diff --git a/a.txt b/b.txt\nsimilarity index 100%\ncopy from a.txt\ncopy to b.txt\n"
     (file,) = read_patch(patch)
-    assert (file.status, file.touched, file.names) == ("copied", {"b.txt"}, ("a.txt", "b.txt"))
+    assert (file.status, set(file.touched), file.names) == ("copied", {"b.txt"}, ("a.txt", "b.txt"))
 
 
 def test_links_and_submodules_say_where_they_point():
@@ -140,8 +140,8 @@ def test_links_and_submodules_say_where_they_point():
     changed = only("typechange")
     assert (changed.status, changed.old_mode, changed.new_mode) == ("type_changed", "100644", "120000")
     assert changed.link_target == "/root/.ssh/id_rsa"
-    before, after = only("submodule").submodule
-    assert (before[:7], after[:7]) == ("f12ca61", "e8a8581")
+    moved = [commit and commit[:7] for commit in only("submodule").submodule or ()]
+    assert moved == ["f12ca61", "e8a8581"]
     assert only("submodule_add").submodule == (None, "e8a8581c36bf4b321aa1e33d0178896d5096aca0")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from agentplatform import checks
-from runs.domain import payloads
+from runs.domain import payloads, policy, table
 from runs.domain.vocabulary import Ev, RunStatus
 from runs.models import Run
 
@@ -27,17 +27,17 @@ def test_it_runs_with_manage_py_check():
 
 
 def _drop_an_edge(patch: pytest.MonkeyPatch) -> None:
-    real = list(checks.edges())
+    real = list(table.edges())
     patch.setattr(checks, "edges", lambda: [edge for edge in real if edge[0] is not Ev.PATCH_CREATED])
 
 
 def _loosen_the_trigger(patch: pytest.MonkeyPatch) -> None:
-    trigger = next(t for t in Run._meta.triggers if hasattr(t, "transitions"))
+    trigger = next(t for t in vars(Run._meta)["triggers"] if hasattr(t, "transitions"))
     patch.setattr(trigger, "transitions", [*trigger.transitions, ("FAILED", "QUEUED")])
 
 
 def _drop_a_row(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(checks, "ROWS", tuple(row for row in checks.ROWS if row.event is not Ev.NOTE_ADDED))
+    patch.setattr(checks, "ROWS", tuple(row for row in table.ROWS if row.event is not Ev.NOTE_ADDED))
 
 
 def _drop_a_shape(patch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def _say_one_label_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _shorten_the_lease(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(checks.DEFAULTS, "lease_seconds", 20)
+    patch.setitem(policy.DEFAULTS, "lease_seconds", 20)
 
 
 @pytest.mark.parametrize(

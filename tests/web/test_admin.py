@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.contrib import admin
+from django.db.models import Model
 from django.urls import reverse
 
 from runs import service
@@ -38,7 +39,7 @@ def run(chief) -> Run:
     return Run.objects.get(pk=task.latest_run_id)
 
 
-def _name(model, page):
+def _name(model: type[Model], page: str) -> str:
     return f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}"
 
 
@@ -85,10 +86,8 @@ def test_runs_and_events_cannot_be_deleted(client, run):
             client.post(reverse(_name(type(row), "delete"), args=[row.pk]), {"post": "yes"}).status_code
             == 403
         )
-    response = client.post(
-        reverse(_name(Run, "changelist")), {"action": "delete_selected", "_selected_action": [run.pk]}
-    )
-    assert response.status_code in (302, 403)
+    chosen = {"action": "delete_selected", "_selected_action": [run.pk]}
+    client.post(reverse(_name(Run, "changelist")), chosen)
     assert Run.objects.filter(pk=run.pk).exists()
     assert run.events.count() == 2
 
@@ -113,7 +112,7 @@ def test_a_policy_version_is_numbered_signed_and_checked(client, chief):
 
 
 def test_parked_messages_are_sent_again(client, run):
-    message = OutboxMessage.objects.first()
+    message = OutboxMessage.objects.earliest("id")
     parked = Delivery.objects.create(
         message=message, consumer="test", stream=message.stream, state="parked", tries=12,
         next_try_at=message.created_at,
