@@ -129,10 +129,10 @@ urlpatterns = [path(f"{name}/", stub, name=name) for name in NAMES] + [path("adm
 
 
 @pytest.fixture
-def page(settings: Settings) -> str:
+def page(settings: Settings, db: None) -> str:
     settings.ROOT_URLCONF = __name__
     request = RequestFactory().get("/runs/")
-    request.user = get_user_model()(username="carol", is_staff=True)
+    request.user = get_user_model().objects.create_user(username="carol", is_staff=True)
     return patterns.patterns(request).content.decode()
 
 
