@@ -1,4 +1,4 @@
-"""`manage.py up` with the demonstration, for real: loaded unless asked not to, refused where others reach it."""
+"""`manage.py up` with the demonstration: loaded unless asked not to, refused where others would reach it."""
 
 from __future__ import annotations
 
