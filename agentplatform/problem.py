@@ -11,6 +11,7 @@ from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import DataError, InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views import defaults
+from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 
@@ -157,6 +158,7 @@ _FRAMEWORK: Final[tuple[tuple[type[Exception], type[Refusal]], ...]] = (
 )
 
 
+@csrf_exempt  # a machine that misspells an address gets a 404, not a lecture on cookies
 def nothing_here(request: HttpRequest) -> HttpResponse:
     """Below ``/api/`` even an address that nobody has is answered as a problem document."""
     return _answer(NotFound())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -22,6 +21,7 @@ from runs.auth import Principal, of_person
 from runs.domain.errors import ApprovalSuperseded, Invalid, NotFound, Refusal
 from runs.domain.vocabulary import DecisionWord
 from runs.models import Person
+from runs.web.session import signed_in
 
 _STATUS: Final = {"invalid": 422, "approval_forbidden": 403, "permission_denied": 403}
 _DONE: Final = {
@@ -45,7 +45,7 @@ def _find(principal: Principal, approval_id: str) -> ApprovalRequest:
         raise Http404 from None
 
 
-@login_required
+@signed_in
 @require_safe
 @conditional_page
 def approvals(request: HttpRequest) -> HttpResponse:
@@ -55,7 +55,7 @@ def approvals(request: HttpRequest) -> HttpResponse:
     return render(request, "approvals/_queue.html" if part else "approvals/queue.html", context)
 
 
-@login_required
+@signed_in
 @require_safe
 def approval(request: HttpRequest, approval_id: str) -> HttpResponse:
     """The review page."""
@@ -64,7 +64,7 @@ def approval(request: HttpRequest, approval_id: str) -> HttpResponse:
     return render(request, "approvals/review.html", review_context(review))
 
 
-@login_required
+@signed_in
 @require_safe
 @conditional_page
 def approval_standing(request: HttpRequest, approval_id: str) -> HttpResponse:
@@ -82,7 +82,7 @@ def approval_standing(request: HttpRequest, approval_id: str) -> HttpResponse:
     return render(request, "approvals/_standing.html", context)
 
 
-@login_required
+@signed_in
 @require_POST
 def approval_decision(request: HttpRequest, approval_id: str) -> HttpResponse:
     """One person's word. 303 when it is recorded, or was before; else the page with the reason."""
@@ -97,7 +97,7 @@ def approval_decision(request: HttpRequest, approval_id: str) -> HttpResponse:
     return _see_other("approval", approval_id)
 
 
-@login_required
+@signed_in
 @require_POST
 def approval_waiver(request: HttpRequest, approval_id: str) -> HttpResponse:
     """Waive one guard, by name, with a reason."""
@@ -112,7 +112,7 @@ def approval_waiver(request: HttpRequest, approval_id: str) -> HttpResponse:
     return _see_other("approval", approval_id)
 
 
-@login_required
+@signed_in
 @require_POST
 def approvals_bulk(request: HttpRequest) -> HttpResponse:
     """Approve several low-risk patches: one decision and one event each, by the same checks."""

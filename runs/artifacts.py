@@ -91,7 +91,7 @@ def artifact_store(
     """
     run = Run.objects.select_related("task", "repository").get(pk=run_id)
     # Before the body is read: who has lost the run should not have to send 64 MiB to learn it.
-    _check_lease(run, lease_token)
+    _check_lease(run, account, lease_token)
     with _received(content) as received:
         if received.sha256 != sha256:
             raise Invalid({"Content-Digest": [f"does not match: what arrived has sha-256 {received.sha256}"]})
@@ -116,10 +116,10 @@ def mirror_of(repository: Repository) -> Mirror:
 # --- lease ----------------------------------------------------------------------------------------
 
 
-def _check_lease(run: Run, token: str) -> int:
+def _check_lease(run: Run, account: str, token: str) -> int:
     """The active lease's fence, or ``LeaseLost``."""
     lease = store.active_lease(run.pk)
-    if lease is None or not store.is_token_of(lease.pk, token) or lease.expires_at <= database_now():
+    if lease is None or not store.holds(lease, account, token, database_now()):
         raise LeaseLost(fence=run.fence)
     return lease.fence
 
@@ -137,7 +137,7 @@ def _record(
 ) -> Stored:
     with transaction.atomic():
         # Under the run's lock: a takeover may have happened while the bytes were read.
-        fence = _check_lease(store.lock_run(run.pk), lease_token)
+        fence = _check_lease(store.lock_run(run.pk), account, lease_token)
         artifact, made = Artifact.objects.get_or_create(
             run=run,
             kind=kind.value,

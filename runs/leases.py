@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
@@ -15,6 +15,7 @@ from runs import service, store
 from runs.auth import Principal
 from runs.domain.commands import CONTROL_PLANE, Caller, Command
 from runs.domain.errors import ActorNotAllowed, LeaseLost
+from runs.domain.facts import Json
 from runs.domain.policy import ISOLATION
 from runs.domain.state import RunState
 from runs.domain.vocabulary import CLAIMABLE, Ev, Role, RunStatus
@@ -22,6 +23,7 @@ from runs.models import Lease, Run, WorkerAccount
 
 #: How many runs a claimer looks at before it says that there is nothing.
 CANDIDATES = 50
+ASKED_EVERY = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,16 @@ def lease_claim(
     """
     worker = _worker(principal)
     wanted = _wanted_roles(worker, roles)
-    WorkerAccount.objects.filter(pk=worker.pk).update(last_asked_at=database_now())
+    _note_asking(worker)
     if key and (again := _earlier(worker, key)):
         return again
     offers = frozenset((*worker.labels, *labels))
     try:
-        for run_id in _candidates(principal, wanted, offers):
-            if claim := _take(run_id, principal, wanted, key):
+        policies: dict[str, Json] = {}
+        for run_id, repository_id in _candidates(principal, wanted, offers):
+            if repository_id not in policies:
+                policies[repository_id] = store.effective_policy(repository_id).values
+            if claim := _take(run_id, principal, wanted, key, policies[repository_id]):
                 return claim
     except IntegrityError as error:
         # Two claims with one key at once: the other has it by now.
@@ -68,6 +73,13 @@ def lease_claim(
             return again
         raise
     return _taken_meanwhile(worker, key) if key else None
+
+
+def _note_asking(worker: WorkerAccount) -> None:
+    """Who asks for work, and when: once in a while, for a waiting claim asks twice a second."""
+    now = database_now()
+    if worker.last_asked_at is None or now - worker.last_asked_at > ASKED_EVERY:
+        WorkerAccount.objects.filter(pk=worker.pk).update(last_asked_at=now)
 
 
 def _taken_meanwhile(worker: WorkerAccount, key: str) -> Claim | None:
@@ -105,24 +117,22 @@ def _claim(lease: Lease, run: Run, *, replayed: bool = False) -> Claim:
     return Claim(lease, store.lease_token(lease.pk), run, RunState.from_json(run.state), replayed)
 
 
-def _candidates(principal: Principal, roles: list[str], labels: frozenset[str]) -> Iterator[str]:
-    """Ids of what may be claimed, begun runs first, then by priority and age."""
+def _candidates(principal: Principal, roles: list[str], labels: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """What may be claimed, with its repository: begun runs first, then by priority and age."""
     # Labels say what a sandbox offers; the git integration has none, and runs nothing.
     able = Q(needs__contained_by=sorted(labels)) | Q(claim_role=Role.GIT_INTEGRATION)
     rows: QuerySet[Run] = Run.objects.filter(able, claim_role__in=roles)
     rows = rows.filter(Q(not_before__isnull=True) | Q(not_before__lte=database_now()))
     if principal.repositories:
         rows = rows.filter(repository_id__in=principal.repositories)
-    yield from rows.order_by("-begun", "queue_key", "pk").values_list("pk", flat=True)[:CANDIDATES]
+    yield from rows.order_by("-begun", "queue_key", "pk").values_list("pk", "repository_id")[:CANDIDATES]
 
 
-def _take(run_id: str, principal: Principal, roles: list[str], key: str) -> Claim | None:
+def _take(run_id: str, principal: Principal, roles: list[str], key: str, policy: Json) -> Claim | None:
     with transaction.atomic():
         if key:
             store.lock_claim_key(principal.id, key)
-        repository_id = Run.objects.values_list("repository_id", flat=True).get(pk=run_id)
-        policy = store.effective_policy(repository_id).values
-        if not _has_room(repository_id, policy["max_concurrent_runs"], run_id):
+        if not _has_room(run_id, policy["max_concurrent_runs"]):
             return None
         run = store.lock_claimable(run_id, roles)
         if run is None or not _is_isolated_enough(principal, run, policy["require_isolation"]):
@@ -142,10 +152,11 @@ def _as_owner(principal: Principal, status: RunStatus) -> Caller:
     return Caller(caller.account, caller.name, frozenset({CLAIMABLE[status]}) & caller.roles, is_machine=True)
 
 
-def _has_room(repository_id: str, limit: int | None, run_id: str) -> bool:
+def _has_room(run_id: str, limit: int | None) -> bool:
     """Active leases of begun runs below the limit; counted under the repository's lock, so never exceeded."""
     if limit is None:
         return True
+    repository_id = Run.objects.values_list("repository_id", flat=True).get(pk=run_id)
     store.lock_repository(repository_id)
     held = Lease.objects.filter(repository_id=repository_id, ended_at__isnull=True).exclude(run_id=run_id)
     return held.count() < limit
@@ -164,7 +175,7 @@ def lease_heartbeat(*, principal: Principal, run_id: str, token: str) -> Beat:
         run = store.lock_run(run_id)
         lease = store.active_lease(run_id)
         now = database_now()
-        if lease is None or not store.is_token_of(lease.pk, token) or lease.expires_at <= now:
+        if lease is None or not store.holds(lease, principal.id, token, now):
             raise LeaseLost(fence=run.fence)
         state = RunState.from_json(run.state)
         if state.directive_info and not state.directive_info["seen_at"]:

@@ -331,6 +331,14 @@ def _failure(state: RunState, command: Command, context: Context) -> Meaning:
     return S.FAILED.value, {"failure": failure}
 
 
+def _pr_created(state: RunState, command: Command, context: Context) -> Meaning:
+    """What stands in the branch must be the tree that the guards and the reviewer saw."""
+    seen, pushed = (state.patch or {}).get("tree"), command.payload["tree_sha"]
+    if seen and pushed != seen:
+        raise docs.claims_otherwise("tree", pushed, f"the patch makes {seen}")
+    return _only_target(state, command), {}
+
+
 def _pr_creation_failed(state: RunState, command: Command, context: Context) -> Meaning:
     wait = retry.backoff_seconds(state.pr_failures, context.policy, context.dice)
     return _only_target(state, command), {"not_before": stamp(context.now + timedelta(seconds=wait))}
@@ -374,6 +382,7 @@ _MEANINGS: Final[dict[Ev, Callable[[RunState, Command, Context], Meaning]]] = {
     Ev.RUN_CANCELLED: _run_cancelled,
     Ev.RUN_INTERRUPTED: _run_interrupted,
     Ev.NON_RETRYABLE_FAILURE: _failure,
+    Ev.PR_CREATED: _pr_created,
     Ev.PR_CREATION_FAILED: _pr_creation_failed,
     Ev.TIMEOUT: _timeout,
 }

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import pgtrigger
+from collections.abc import Iterable
 
-from runs.domain.table import edges
-from runs.domain.vocabulary import Ev, RunStatus
+import pgtrigger
 
 
 def append_only(table: str) -> list[pgtrigger.Trigger]:
@@ -39,25 +38,32 @@ def starts_as(name: str, status: str) -> pgtrigger.Trigger:
     )
 
 
-def legal_events(name: str) -> pgtrigger.Trigger:
-    """An event must be a cell of the table, and the next of its run."""
-    cells = {f"{event}:{source}:{target}" for event, source, target in edges()}
-    cells.add(f"{Ev.RUN_CREATED}::{RunStatus.CREATED}")
-    known = ",".join(f"'{cell}'" for cell in sorted(cells))
+def legal_events(
+    name: str, table: str, stream: str, cells: Iterable[tuple[str, str, str]]
+) -> pgtrigger.Trigger:
+    """An event must be a cell of the table, and follow the last one of its stream without a gap.
+
+    ``cells`` are (event, from, to); the first event of a stream comes from "".
+    """
+    known = ",".join(f"'{event}:{source}:{target}'" for event, source, target in sorted(cells))
     return pgtrigger.Trigger(
         name=name,
         when=pgtrigger.Before,
         operation=pgtrigger.Insert,
+        declare=[("before_sequence", "bigint"), ("before_status", "text")],
         func=f"""
             IF NOT (NEW.event_type || ':' || NEW.from_status || ':' || NEW.to_status
                     = ANY (ARRAY[{known}]::text[])) THEN
                 RAISE EXCEPTION 'no transition % from % to %',
                     NEW.event_type, NEW.from_status, NEW.to_status;
             END IF;
-            IF NEW.sequence IS DISTINCT FROM 1 + COALESCE(
-                (SELECT max(sequence) FROM run_events WHERE run_id = NEW.run_id), 0) THEN
-                RAISE EXCEPTION 'event % of run % is not the next', NEW.sequence, NEW.run_id;
+            SELECT sequence, to_status INTO before_sequence, before_status
+                FROM {table} WHERE {stream} = NEW.{stream} ORDER BY sequence DESC LIMIT 1;
+            IF NEW.sequence IS DISTINCT FROM COALESCE(before_sequence, 0) + 1
+                    OR NEW.from_status IS DISTINCT FROM COALESCE(before_status, '') THEN
+                RAISE EXCEPTION 'event % of % (from %) does not follow % (%)',
+                    NEW.sequence, NEW.{stream}, NEW.from_status, before_sequence, before_status;
             END IF;
             RETURN NEW;
-        """,  # noqa: S608  the cells are our own words
+        """,  # noqa: S608  the names and cells are our own words
     )

@@ -7,7 +7,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
-from runs.domain.table import MOVES
+from runs.domain.table import MOVES, edges
 from runs.domain.vocabulary import (
     ACTIVE,
     TERMINAL,
@@ -18,6 +18,7 @@ from runs.domain.vocabulary import (
 from runs.models.guards import append_only, legal_events, no_delete, starts_as
 from runs.models.lifecycle import RunLifecycle
 
+RUN_CELLS = {("run_created", "", "CREATED"), *((e.value, a.value, b.value) for e, a, b in edges())}
 _TERMINAL = sorted(s.value for s in TERMINAL)
 
 
@@ -136,7 +137,10 @@ class RunEvent(models.Model):
             models.UniqueConstraint(fields=["run", "sequence"], name="run_events_sequence"),
             models.UniqueConstraint(fields=["run", "idempotency_key"], name="run_events_key"),
         ]
-        triggers = [*append_only("run_events"), legal_events("run_events_legal")]
+        triggers = [
+            *append_only("run_events"),
+            legal_events("run_events_legal", "run_events", "run_id", RUN_CELLS),
+        ]
 
     def __str__(self) -> str:
         return f"{self.run_id} {self.sequence} {self.event_type}"

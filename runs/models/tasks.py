@@ -7,10 +7,12 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from agentplatform.ids import new_id
-from runs.domain.tasks import TASK_MOVES
+from runs.domain.tasks import TASK_MOVES, task_edges
 from runs.domain.vocabulary import TASK_FINAL, CompletionMode, Risk, TaskStatus
-from runs.models.guards import append_only, starts_as
+from runs.models.guards import append_only, legal_events, starts_as
 from runs.models.lifecycle import TaskLifecycle
+
+TASK_CELLS = {("task_created", "", "DRAFT"), *((e.value, a.value, b.value) for e, a, b in task_edges())}
 
 
 def task_id() -> str:
@@ -124,7 +126,10 @@ class TaskEvent(models.Model):
     class Meta:
         db_table = "task_events"
         constraints = [models.UniqueConstraint(fields=["task", "sequence"], name="task_events_sequence")]
-        triggers = [*append_only("task_events")]
+        triggers = [
+            *append_only("task_events"),
+            legal_events("task_events_legal", "task_events", "task_id", TASK_CELLS),
+        ]
 
     def __str__(self) -> str:
         return f"{self.task_id} {self.sequence} {self.event_type}"

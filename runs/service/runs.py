@@ -115,7 +115,7 @@ def _take(run_id: str, commands: Sequence[Command]) -> _Hand:
 def _apply(hand: _Hand, command: Command) -> Outcome:
     if stored := hand.seen.get(command.key):
         return _replay(hand, command, stored)
-    admit(hand.state, command, lease_is_alive=_is_alive(hand, command.lease_token))
+    admit(hand.state, command, lease_is_alive=_is_alive(hand, command))
     decision = decide(hand.state, command, _context(hand, command))
     return _write(hand, command, decision)
 
@@ -139,7 +139,7 @@ def _context(hand: _Hand, command: Command) -> Context:
         contract=contract,
         artifacts=store.artifacts_of(run.pk, _cited(command, state)),
         step=store.step_of(run.pk, operation_id) if isinstance(operation_id, str) else None,
-        lease_is_alive=_is_alive(hand, command.lease_token),
+        lease_is_alive=_is_alive(hand, command),
         history=store.history_of(run, state, contract),
         new_id=new_id,
         dice=random.random(),  # noqa: S311  jitter, not a secret
@@ -154,9 +154,9 @@ def _cited(command: Command, state: RunState) -> Iterable[str]:
     yield (state.patch or {}).get("id", "")
 
 
-def _is_alive(hand: _Hand, token: str) -> bool:
+def _is_alive(hand: _Hand, command: Command) -> bool:
     lease = hand.lease
-    return bool(lease and token and store.is_token_of(lease.pk, token) and lease.expires_at > hand.now)
+    return lease is not None and store.holds(lease, command.caller.account, command.lease_token, hand.now)
 
 
 def _write(hand: _Hand, command: Command, decision: Decision) -> Outcome:

@@ -4,7 +4,7 @@ Lock order everywhere: repository, run, task, approval (lifecycle contract, 4.3 
 modules named in the import rules may call this; decisions are made in ``runs.domain``.
 """
 
-from runs.store.chain import hash_of, is_token_of, lease_token, mac
+from runs.store.chain import hash_of, lease_token, mac
 from runs.store.locks import lock_claim_key, lock_claimable, lock_repository, lock_run, lock_task
 from runs.store.outbox import CONSUMERS, claim_deliveries, publish, record_refusal, settle_delivery
 from runs.store.reads import (
@@ -18,6 +18,7 @@ from runs.store.reads import (
     find_keys,
     following,
     history_of,
+    holds,
     step_of,
     surroundings,
 )
@@ -48,8 +49,8 @@ __all__ = [
     "following",
     "hash_of",
     "history_of",
+    "holds",
     "insert_run",
-    "is_token_of",
     "lease_token",
     "lock_claim_key",
     "lock_claimable",

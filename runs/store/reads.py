@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import cast
 
@@ -16,6 +17,7 @@ from runs.domain.retry import History
 from runs.domain.state import RunState
 from runs.models import Artifact as ArtifactRow
 from runs.models import Lease, Policy, PolicyVersion, Run, RunEvent, Step
+from runs.store import chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,12 @@ def history_of(run: Run, state: RunState, contract: Json) -> History:
 def active_lease(run_id: str) -> Lease | None:
     """The lease in force, or None. Read it after the run's lock: a takeover may have happened meanwhile."""
     return Lease.objects.filter(run_id=run_id, ended_at__isnull=True).first()
+
+
+def holds(lease: Lease, account: str, token: str, now: datetime) -> bool:
+    """Whether ``account`` holds this active lease: its own, by its token, and not expired."""
+    is_theirs = lease.worker_id == account and chain.is_token_of(lease.pk, token)
+    return is_theirs and lease.expires_at > now
 
 
 def find_keys(run_id: str, keys: Iterable[str]) -> dict[str, Event]:

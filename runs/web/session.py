@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied as DjangoDenies
 from django.core.serializers.json import DjangoJSONEncoder
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModified
@@ -37,10 +37,22 @@ def principal_of(request: HttpRequest) -> Principal:
     return known
 
 
+def signed_in(view: View) -> View:
+    """Ask strangers to sign in, and bring them back: after a POST to the page that its form stood on."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.user.is_authenticated:
+            return view(request, *args, **kwargs)
+        return redirect_to_login(came_from(request) if request.method == "POST" else request.get_full_path())
+
+    return answer
+
+
 def page(view: View) -> View:
     """A page for people: signed in; what is not theirs to know is 404; a refusal is said where they were."""
 
-    @login_required
+    @signed_in
     @wraps(view)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:

@@ -13,7 +13,7 @@ from playwright.sync_api import Request, expect
 
 from runs import auth, service
 from runs.domain.vocabulary import Ev, RunStatus
-from tests.browser.scenes import Scene, open_request
+from tests.browser.scenes import PASSWORD, Scene, open_request
 from tests.browser.visitor import Visitor
 
 NEWS_MS = 3_000
@@ -124,8 +124,10 @@ def test_a_session_that_ends_asks_to_sign_in_and_keeps_the_draft(
     prompt = carol.page.get_by_role("alert").get_by_role("link", name="Sign in")
     expect(prompt).to_be_visible()
     prompt.click()
-    carol.sign_in(scene.carol)
-    carol.go(address)
+    carol.page.get_by_label("Username").fill(scene.carol.username)
+    carol.page.get_by_label("Password").fill(PASSWORD)
+    carol.page.get_by_role("button", name="Sign in").click()
+    expect(carol.page).to_have_url(re.compile(f"{address}$"))
     expect(comment).to_have_value(COMMENT)
 
 
@@ -154,6 +156,8 @@ def test_a_decision_posted_without_a_session_is_not_lost(visit: Callable[..., Vi
     carol.context.clear_cookies(name="sessionid")
     carol.page.get_by_role("button", name="Request changes").click()
     expect(carol.page).to_have_url(re.compile("/accounts/login/"))
-    carol.sign_in(scene.carol)
-    carol.go(address)
+    carol.page.get_by_label("Username").fill(scene.carol.username)
+    carol.page.get_by_label("Password").fill(PASSWORD)
+    carol.page.get_by_role("button", name="Sign in").click()
+    expect(carol.page).to_have_url(re.compile(f"{address}$"))
     expect(comment).to_have_value(COMMENT)

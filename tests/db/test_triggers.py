@@ -9,7 +9,7 @@ from django_fsm import TransitionNotAllowed
 from agentplatform.ids import new_id
 from runs.domain.table import MOVES, edges, sources_of
 from runs.domain.vocabulary import Ev, RunStatus
-from runs.models import Run
+from runs.models import Run, Task
 from tests.driver import Driver
 
 pytestmark = pytest.mark.django_db
@@ -121,6 +121,41 @@ def test_an_event_is_the_next_of_its_run(step: int):
     run = Driver.started().run
     with pytest.raises(DatabaseError):
         _insert_event(run, Ev.NOTE_ADDED, "QUEUED", "QUEUED", run.version + step)
+
+
+def test_an_event_begins_where_the_last_one_ended():
+    run = Driver.started().run
+    with pytest.raises(DatabaseError, match="does not follow"):
+        _insert_event(run, Ev.NOTE_ADDED, "EXECUTING", "EXECUTING", run.version + 1)
+
+
+def _insert_move(task: Task, event: str, source: str, target: str, sequence: int) -> None:
+    _sql(
+        "INSERT INTO task_events (id, task_id, sequence, event_type, from_status, to_status, actor_type,"
+        " actor_id, actor_name, payload, facts, schema_version, recorded_at, previous_hash, hash) VALUES"
+        " (%s, %s, %s, %s, %s, %s, 'x', 'x', 'x', '{}', '{}', 1, now(), '', 'x')",
+        new_id("evt"),
+        task.pk,
+        sequence,
+        event,
+        source,
+        target,
+    )
+
+
+@pytest.mark.parametrize(
+    ("event", "source", "target", "step"),
+    [
+        ("task_completed", "DRAFT", "COMPLETED", 1),
+        ("task_failed", "COMPLETED", "FAILED", 1),
+        ("task_cancelled", "READY", "CANCELLED", 1),
+        ("task_cancelled", "RUNNING", "CANCELLED", 2),
+    ],
+)
+def test_a_tasks_log_takes_only_the_next_move_of_its_table(event, source, target, step):
+    task = Driver.started().run.task
+    with pytest.raises(DatabaseError):
+        _insert_move(task, event, source, target, task.version + step)
 
 
 @pytest.mark.parametrize("table", ["run_events", "task_events"])
