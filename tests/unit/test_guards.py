@@ -124,7 +124,12 @@ def test_good_evidence_passes_every_guard():
 
 
 @pytest.mark.parametrize(
-    ("name", "turn"), [(name, turn) for name, turns in TURNS.items() for turn in turns], ids=str
+    ("name", "turn"),
+    [
+        pytest.param(name, turn, id=f"{name}-{number}")
+        for name, turns in TURNS.items()
+        for number, turn in enumerate(turns)
+    ],
 )
 def test_one_turned_fact_fails_exactly_its_guard(name: str, turn: Turn):
     assert _failing(_turned(turn)) == [name]
