@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -39,7 +40,9 @@ def web(port: int) -> Child:
     }
     words = [word for pair in arguments.items() for word in pair]
     command = [sys.executable, "-m", "gunicorn", "agentplatform.wsgi", "--no-control-socket", *words]
-    return Child(name="web", stage=_WEB, command=command, options={"cwd": settings.BASE_DIR})
+    return Child(
+        name="web", stage=_WEB, command=command, environment=_calm(), options={"cwd": settings.BASE_DIR}
+    )
 
 
 def background() -> Child:
@@ -51,9 +54,14 @@ def background() -> Child:
         stage=_BACKGROUND,
         command=[sys.executable, "-m", "celery", "-A", "agentplatform", "--quiet", "worker", *pool, *quiet],
         # As root, in a container, Celery warns of pickled messages; ours are JSON.
-        environment={"PYTHONWARNINGS": "ignore::UserWarning:celery.platforms"},
+        environment={"PYTHONWARNINGS": "ignore::UserWarning:celery.platforms", **_calm()},
         options={"cwd": settings.BASE_DIR},
     )
+
+
+def _calm() -> dict[str, str]:
+    """In one terminal, a line for each request buries what a person looks for; LOG_LEVEL brings them back."""
+    return {"LOG_LEVEL": os.environ.get("LOG_LEVEL", "WARNING")}
 
 
 def reference_worker(number: int, *, port: int, token_file: Path) -> Child:

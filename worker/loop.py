@@ -51,14 +51,19 @@ class Worker:
                 failures += 1
                 self._wait_after(failures, error)
                 continue
-            failures = 0
-            if claim is not None:
-                self.work_on(claim)
+            given_up = self.work_on(claim) if claim is not None else None
             if once:
                 return
+            failures = failures + 1 if given_up else 0
+            if given_up:
+                # Claimed again at once, a run that we cannot go on with loses its takeovers in seconds.
+                self._wait_after(failures, given_up)
 
-    def work_on(self, claim: Claim) -> None:
-        """One claimed run, to the end of its lease. Leaves no process and no sandbox behind."""
+    def work_on(self, claim: Claim) -> Exception | None:
+        """One claimed run, to the end of its lease. Leaves no process and no sandbox behind.
+
+        Returns why it was given up, or None.
+        """
         leased = self._plane.leased(claim.lease)
         beat = Heartbeat(leased).start()
         session = RunSession(claim=claim, leased=leased, beat=beat, config=self._config, drain=self._drain)
@@ -70,10 +75,12 @@ class Worker:
         except (Unavailable, Refused, BadAnswer) as error:
             logger.warning("run %s: given up: %s", session.run_id, error)
             _give_up(session)
+            return error
         finally:
             beat.stop()
             if not session.close():
                 logger.error("run %s: its sandbox could not be removed", session.run_id)
+        return None
 
     def _claim(self) -> Claim | None:
         try:

@@ -12,7 +12,11 @@ import pytest
 
 from tests.worker.fake_control_plane import FakeControlPlane
 from tests.worker.repositories import commit_files, git
-from worker.errors import Refused
+from worker.client import ControlPlane
+from worker.config import WorkerConfig
+from worker.drain import Drain
+from worker.errors import Refused, Unavailable
+from worker.loop import Worker
 
 Work = Callable[..., None]
 
@@ -210,3 +214,23 @@ def test_an_analysis_sent_back_runs_again_without_restoring_its_report(
     plane.state.repairs = 1
     work()
     assert plane.state.status == "SUCCEEDED"
+
+
+def test_a_run_given_up_is_not_claimed_again_at_once(work_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    class Impatient(Drain):
+        def wait(self, seconds: float) -> bool:
+            waits.append(seconds)
+            if len(waits) == 3:
+                self.ask()
+            return self.asked
+
+    client = ControlPlane(url="http://127.0.0.1:9", token="token")
+    worker = Worker(config=WorkerConfig(work_dir=work_dir), plane=client, drain=Impatient(grace_seconds=0))
+    monkeypatch.setattr(worker, "_claim", object)
+    monkeypatch.setattr(worker, "work_on", lambda claim: Unavailable("500 internal"))
+    worker.run()
+    client.close()
+    # Each wait is drawn from a range twice as long as the one before.
+    assert 0.5 <= waits[0] <= 1.0 <= waits[1] <= 2.0 <= waits[2] <= 4.0
