@@ -41,6 +41,11 @@ def printed(new_folder: Callable[[], Path]) -> Iterator[list[str]]:
         _wait_until_ready(product, said)
         address = f"http://127.0.0.1:{port}"
         yield follow(BLOCKS, environment={**environment, "URL": address}, folder=folder, seconds=LONGEST)
+    except AssertionError as error:
+        error.add_note(
+            "".join(line for line in said.open() if " GET " not in line and "=GET" not in line)[-6000:]
+        )
+        raise
     finally:
         product.send_signal(signal.SIGTERM)
         try:
