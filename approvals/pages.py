@@ -27,6 +27,7 @@ from runs.domain.tasks import TaskState
 from runs.domain.vocabulary import DecisionWord, Gate, Risk
 from runs.models import Artifact
 from runs.selectors import effective_policies
+from runs.selectors.commands import contract_commands
 from runs.selectors.diff import patch_diff
 from runs.selectors.words import money, risk_badge, when
 from runs.templatetags.ui import duration
@@ -37,6 +38,14 @@ _SAID = {
     DecisionWord.EDIT: "approved with other values",
     DecisionWord.REQUEST_CHANGES: "requested changes",
     DecisionWord.REJECT: "rejected",
+}
+#: Isolation as the worker reports it: what stood between the work and the worker's machine.
+_WHERE = {
+    "none": "not isolated from its machine",
+    "process": "in a process of its own, not isolated from its machine",
+    "namespace": "isolated in a namespace",
+    "container": "isolated in a container",
+    "vm": "isolated in a virtual machine",
 }
 
 
@@ -184,7 +193,8 @@ def _asked(review: Review) -> Json:
     limits.append(f"up to {money(review.state.budget.get('max_cost_usd'))}")
     shown = [entry for entry in review.task.instructions if entry["number"] <= review.state.instruction_no]
     instructions = [{**entry, "moment": moment(entry["at"])} for entry in shown]
-    return {"instructions": instructions, "limits": ", ".join(limits)}
+    commands = contract_commands(contract)
+    return {"instructions": instructions, "limits": ", ".join(limits), "commands": commands}
 
 
 def _done(review: Review) -> Json:
@@ -215,10 +225,9 @@ def _work(review: Review) -> str:
         f"{duration(state.used['active_seconds'])} of work",
         money(state.used["cost_usd"]),
     ]
-    isolated = state.isolation not in ("", "none")
-    where = f"isolated by {state.isolation}" if isolated else "not isolated"
     kind = review.task.contract["agent"].get("kind", "agent")
-    return " · ".join([*parts, f"{kind} by {state.worker_name or 'an unknown worker'}, {where}"])
+    where = _WHERE.get(state.isolation, _WHERE["none"])
+    return " · ".join([*parts, f"{kind} run by {state.worker_name or 'an unknown worker'}, {where}"])
 
 
 # --- the subject: plan, call, budget, question ----------------------------------------------------

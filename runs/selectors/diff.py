@@ -199,16 +199,16 @@ def _coloured(texts: list[str], lexer: Lexer | None) -> Iterable[SafeString]:
     plain = [shown(text) if len(text) <= WIDEST else shown(text[:WIDEST]) + " …" for text in texts]
     whole = "\n".join(plain)
     if lexer is None or not texts or max(map(len, plain)) > COLOURED_WIDTH or "\r" in whole:
-        return [_marked(str(escape(text)), text) for text in plain]
+        return [marked(str(escape(text)), text) for text in plain]
     coloured = highlight(whole, lexer, HtmlFormatter(nowrap=True)).split("\n")
     if len(coloured) == len(plain) + 1 and not coloured[-1]:  # the formatter ends the last line
         coloured.pop()
     if len(coloured) != len(plain):
-        return [_marked(str(escape(text)), text) for text in plain]
-    return [_marked(html, text) for html, text in zip(coloured, plain, strict=True)]
+        return [marked(str(escape(text)), text) for text in plain]
+    return [marked(html, text) for html, text in zip(coloured, plain, strict=True)]
 
 
-def _marked(html: str, text: str) -> SafeString:
+def marked(html: str, text: str) -> SafeString:
     """Invisible characters become visible; they never stand inside a tag, so each can be replaced."""
     for codepoint in dict.fromkeys(hidden_in(text)):
         html = html.replace(

@@ -269,6 +269,40 @@ def test_a_plan_is_shown_beside_the_contract(client, carol):
     assert "Request changes" in shown
 
 
+@pytest.mark.parametrize("plan_approval", ["required", "never"])
+def test_every_gate_shows_what_will_be_run(client, carol, plan_approval):
+    request = waiting(
+        plan_approval=plan_approval,
+        agent={"kind": "script", "command": "sed -i 's/a<b/c/' clock.py"},
+        setup=["make deps"],
+        verifiers=[{"name": "test", "command": "pytest -q", "timeout_seconds": 60}],
+        working_directory="service",
+    )
+    shown = page(client, request)
+    assert html.escape("sed -i 's/a<b/c/' clock.py") in shown.content.decode()
+    said = text(shown)
+    assert "Agent, script a shell line, run in the checkout, in service sed -i" in said
+    assert "Setup before the agent, with network access make deps" in said
+    assert "Verifier test at most 60 s pytest -q" in said
+
+
+def test_a_long_command_is_cut_with_the_whole_behind_it_and_nothing_hides_in_it(client, carol):
+    command = "echo go\u202e\n" + "true\n" * 40 + "rm last"
+    request = waiting(plan_approval="required", agent={"kind": "script", "command": command})
+    raw = page(client, request).content.decode()
+    assert '<span class="mark-char">U+202E</span>' in raw
+    assert "\u202e" not in raw
+    head, _, whole = raw.partition("The whole command, 42 lines")
+    assert "rm last" not in head
+    assert "rm last" in whole
+
+
+def test_where_the_work_was_done_is_said_as_it_is(client, carol):
+    request = waiting()
+    Run.objects.filter(pk=request.run_id).update(state={**request.run.state, "isolation": "process"})
+    assert "in a process of its own, not isolated from its machine" in text(page(client, request))
+
+
 def test_arguments_that_were_changed_are_approved_as_changed(client, carol):
     holder = make.run_in(RunStatus.EXECUTING)
     holder.post(

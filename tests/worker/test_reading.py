@@ -168,6 +168,13 @@ def test_a_plan_says_its_allowed_paths_and_its_risks() -> None:
     assert any("No verifier" in risk for risk in wide["risks"])
 
 
+def test_a_plan_says_the_command_cut_where_it_is_long() -> None:
+    said = make_plan(resume(agent={"kind": "script", "command": "sed -i\n  s/a/b/ a.py"}))["summary"]
+    assert said.startswith("Run the script agent once (sed -i s/a/b/ a.py) to change the checkout: ")
+    long = make_plan(resume(agent={"kind": "command", "command": "x" * 900}))["summary"]
+    assert f"({'x' * 200}…)" in long
+
+
 def job(command: object, tmp_path: Path) -> Job:
     return Job(
         command=command,

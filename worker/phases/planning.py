@@ -7,6 +7,7 @@ from worker.protocol import Contract, Json, Resume
 from worker.session import RunSession
 
 EVERYTHING = "**"
+MOST_OF_A_COMMAND = 200
 
 
 def plan(session: RunSession) -> None:
@@ -69,4 +70,12 @@ def _summary(resume: Resume) -> str:
     contract = resume.contract
     kind = contract.agent.get("kind") or "script"
     what = "write a report" if contract.wants_analysis else "change the checkout"
-    return f"Run the {kind} agent once to {what}: {resume.instruction_in_force()[:500]}"
+    command = _one_line(str(contract.agent.get("command") or ""))
+    run = f"Run the {kind} agent once" + (f" ({command})" if command else "")
+    return f"{run} to {what}: {resume.instruction_in_force()[:500]}"
+
+
+def _one_line(command: str) -> str:
+    """The command on one line, cut where it is long: the contract holds the whole."""
+    line = " ".join(command.split())
+    return line if len(line) <= MOST_OF_A_COMMAND else f"{line[:MOST_OF_A_COMMAND]}…"
