@@ -13,6 +13,8 @@ from runs.domain.policy import BUDGET, TIMEOUTS, is_money
 from runs.domain.vocabulary import CompletionMode, Risk
 
 MAX_TITLE: Final = 500
+MAX_TEXTS: Final = 200
+MAX_ITEMS: Final = 50
 AGENT_KINDS: Final = ("script", "command")
 
 DEFAULTS: Final[Json] = {
@@ -109,25 +111,26 @@ def _integer(value: Any, low: int, high: int) -> str | None:
 
 
 def _texts(value: Any, limit: int) -> str | None:
-    if not isinstance(value, list) or len(value) > 200:
-        return "must be a list of at most 200 texts"
+    if not isinstance(value, list) or len(value) > MAX_TEXTS:
+        return f"must be a list of at most {MAX_TEXTS} texts"
     ok = all(isinstance(item, str) and item.strip() and len(item) <= limit for item in value)
     return None if ok else f"each must be text of 1 to {limit} characters"
 
 
 def _labels(value: Any) -> str | None:
-    if not isinstance(value, list) or len(value) > 50:
-        return "must be a list of at most 50 labels"
+    if not isinstance(value, list) or len(value) > MAX_ITEMS:
+        return f"must be a list of at most {MAX_ITEMS} labels"
     ok = all(isinstance(item, str) and _NAME.fullmatch(item) for item in value)
     return None if ok else "each must be 1 to 100 of A-Z a-z 0-9 . _ / : -"
 
 
 def _verifiers(value: Any) -> str | None:
-    if not isinstance(value, list) or len(value) > 50:
-        return "must be a list of at most 50 verifiers"
+    if not isinstance(value, list) or len(value) > MAX_ITEMS:
+        return f"must be a list of at most {MAX_ITEMS} verifiers"
     names = []
     for item in value:
-        if not isinstance(item, dict) or not isinstance(item.get("command"), str) or not item["command"].strip():
+        command = item.get("command") if isinstance(item, dict) else None
+        if not isinstance(command, str) or not command.strip():
             return "each must be an object with name, command and timeout_seconds"
         name = item.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):

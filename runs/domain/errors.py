@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818  a refusal is an answer, not a fault
     """Refused."""
 
     code: ClassVar[str] = "refused"

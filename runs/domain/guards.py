@@ -72,7 +72,9 @@ def blocking(results: list[Json]) -> list[Json]:
     return [r for r in results if r["name"] in BLOCKING and r["passed"] is not True]
 
 
-def effective_risk(contract_risk: str, reading: Json | None, policy: Mapping[str, Any]) -> tuple[str, list[str]]:
+def effective_risk(
+    contract_risk: str, reading: Json | None, policy: Mapping[str, Any]
+) -> tuple[str, list[str]]:
     """The risk after the patch was read, and the risky paths that raised it (at least to high)."""
     touched = sorted(
         {path for path in paths_of(reading) if matches(policy["risky_paths"], path)} if reading else set()
@@ -98,7 +100,7 @@ def _waived(name: str, found: tuple[bool | None, str, str, str], state: RunState
     waiver = state.waivers.get(name)
     if waiver and passed is not True:
         seen = f"{seen}; waived by {waiver['by']}: {waiver['reason']}"
-        return GuardResult(name, True, "waived", seen, "", True)
+        return GuardResult(name, passed=True, value="waived", evidence=seen, waivable=True)
     return GuardResult(name, passed, value, seen, "" if passed else remedy, name in WAIVABLE)
 
 
@@ -235,8 +237,11 @@ def _special_files(e: Evidence) -> Found:
     hit = e.reading["special"]
     if not hit:
         return True, "none", "no symlink, submodule, attributes or mode change", ""
-    return False, f"{len(hit)} changed", _some([f"{s['path']} ({s['kind']})" for s in hit]), (
-        "No symlinks, submodules, git attributes or executable bits change."
+    return (
+        False,
+        f"{len(hit)} changed",
+        _some([f"{s['path']} ({s['kind']})" for s in hit]),
+        ("No symlinks, submodules, git attributes or executable bits change."),
     )
 
 

@@ -20,6 +20,9 @@ Check = Callable[[Any], str | None]
 
 MAX_COST_USD: Final = Decimal(1_000_000)
 MAX_TEXT: Final = 20_000
+MAX_NAMES: Final = 100
+MAX_NAME: Final = 200
+_LONGEST_NUMBER: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ def _cost() -> Field:
             {"type": "number", "minimum": 0, "maximum": 1_000_000},
         ]
     }
-    return Field(check, schema, False)
+    return Field(check, schema, required=False)
 
 
 def cost_of(value: Any) -> Decimal | None:
@@ -95,7 +98,9 @@ def cost_of(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return None
     text = str(value)
-    if len(text) > 40 or (isinstance(value, str) and not re.fullmatch(r"\d{1,7}(\.\d{1,12})?", text)):
+    if len(text) > _LONGEST_NUMBER or (
+        isinstance(value, str) and not re.fullmatch(r"\d{1,7}(\.\d{1,12})?", text)
+    ):
         return None
     try:
         cost = Decimal(text)
@@ -106,12 +111,12 @@ def cost_of(value: Any) -> Decimal | None:
 
 def _names(*, required: bool = True) -> Field:
     def check(value: Any) -> str | None:
-        if not isinstance(value, list) or len(value) > 100:
-            return "must be a list of at most 100 names"
-        ok = all(isinstance(item, str) and 0 < len(item) <= 200 for item in value)
-        return None if ok else "each must be text of 1 to 200 characters"
+        if not isinstance(value, list) or len(value) > MAX_NAMES:
+            return f"must be a list of at most {MAX_NAMES} names"
+        ok = all(isinstance(item, str) and 0 < len(item) <= MAX_NAME for item in value)
+        return None if ok else f"each must be text of 1 to {MAX_NAME} characters"
 
-    return Field(check, {"type": "array", "items": {"type": "string"}, "maxItems": 100}, required)
+    return Field(check, {"type": "array", "items": {"type": "string"}, "maxItems": MAX_NAMES}, required)
 
 
 def _object(*, required: bool = True) -> Field:

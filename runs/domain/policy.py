@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -112,6 +113,7 @@ MEANINGS: Final[dict[str, str]] = {
     "lease_seconds": "How long a lease lives without a heartbeat; at least three intervals",
 }
 
+MOST: Final = 10**9
 ISOLATION: Final = ("none", "process", "namespace", "container", "vm")
 
 Pair = Callable[[Any, Any], Any]
@@ -275,12 +277,16 @@ def _wrong(name: str, value: Any) -> str | None:
         return None if ok else "must be a list of texts"
     if name in _INNER:
         return _wrong_inner(name, value)
+    return _wrong_number(name, value)
+
+
+def _wrong_number(name: str, value: Any) -> str | None:
     if name == "judge_confidence":
         return None if is_number(value) and 0 <= value <= 1 else "must be a number from 0 to 1"
-    if value is None and default is None:
+    if value is None and DEFAULTS[name] is None:
         return None
-    ok = is_number(value) and 0 < value <= 10**9 or (name == "spend_cap_usd_per_day" and is_money(value))
-    return None if ok else "must be a number above 0"
+    money = name == "spend_cap_usd_per_day" and is_money(value)
+    return None if money or (is_number(value) and 0 < value <= MOST) else "must be a number above 0"
 
 
 def _wrong_inner(name: str, value: Any) -> str | None:
@@ -299,7 +305,7 @@ def _wrong_inner(name: str, value: Any) -> str | None:
 
 def is_number(value: Any) -> bool:
     """A finite JSON number, and not a boolean in disguise."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def is_money(value: Any) -> bool:
