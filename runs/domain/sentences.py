@@ -12,6 +12,7 @@ from typing import Final
 
 from runs.domain.documents import passed
 from runs.domain.facts import Event, Json
+from runs.domain.guards import LABELS
 from runs.domain.vocabulary import Ev, FailureCategory, Gate, RunStatus
 
 KEY, NORMAL, DETAIL = 3, 2, 1
@@ -218,7 +219,7 @@ def _judge_wants(event: Event) -> Said:
 
 def _evaluated(event: Event) -> Said:
     guards = event.facts.get("guards") or []
-    failing = [guard["name"].replace("_", " ") for guard in guards if guard["passed"] is not True]
+    failing = [guard_label(guard["name"]) for guard in guards if guard["passed"] is not True]
     if failing:
         return Said(
             f"{plural(len(failing), 'guard')} of {len(guards)} did not pass: {', '.join(failing)}",
@@ -226,6 +227,11 @@ def _evaluated(event: Event) -> Said:
             "shield",
         )
     return Said(f"All {len(guards)} guards passed", "ok", "shield")
+
+
+def guard_label(name: str) -> str:
+    """The guard as the review page calls it; the log may hold one that is no longer known."""
+    return LABELS.get(name) or str(name).replace("_", " ").capitalize()
 
 
 # --- people --------------------------------------------------------------------------------------
@@ -255,9 +261,8 @@ def _by(
 
 
 def _waived(event: Event) -> Said:
-    name = str(event.payload.get("guard", "")).replace("_", " ")
     return Said(
-        f"{event.actor.name} waived the guard “{name}”",
+        f"{event.actor.name} waived the guard “{guard_label(event.payload.get('guard', ''))}”",
         "warn",
         "shield",
         KEY,

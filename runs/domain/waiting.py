@@ -164,9 +164,12 @@ def clock(stamp: str, *, now: str = "") -> str:
 
 
 def spell(length: timedelta) -> str:
-    """A length of time in one unit, or two from an hour up: ``48 s``, ``4 min``, ``2 h 5 min``, ``3 d``."""
+    """A length of time in one unit, or two from an hour up: ``48 s``, ``4 min``, ``2 h 5 min``, ``3 d``.
+
+    Seconds below two minutes: "1 min" would stand for anything up to two.
+    """
     seconds = max(int(length.total_seconds()), 0)
-    if seconds < 60:  # noqa: PLR2004
+    if seconds < 120:  # noqa: PLR2004
         return f"{seconds} s"
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
     if days:

@@ -5,21 +5,25 @@ from __future__ import annotations
 from typing import Final
 
 from django.urls import reverse
+from django.utils.html import escape
 
+from runs.artifacts import artifact_path
 from runs.auth import Principal
 from runs.domain.documents import passed
 from runs.domain.errors import NotFound
 from runs.domain.facts import Json
-from runs.domain.guards import LABELS
 from runs.domain.patch import PatchRefused
+from runs.domain.sentences import guard_label
 from runs.domain.state import RunState
-from runs.domain.vocabulary import ArtifactKind
+from runs.domain.vocabulary import ArtifactKind, CompletionMode
 from runs.models import Artifact, Run
-from runs.selectors.diff import patch_diff
+from runs.selectors.diff import marked, patch_diff
 from runs.selectors.runs import visible_runs
 from runs.selectors.words import size, when
 
 MOST: Final = 500
+#: What a page shows of a report.
+REPORT_BYTES: Final = 200_000
 _AGENT: Final = "Written by the agent. Not checked, not part of the evidence."
 
 
@@ -51,7 +55,7 @@ def artifact_link(row: Artifact) -> Json:
 
 
 def _guard(guard: Json) -> Json:
-    return {**guard, "label": LABELS.get(guard["name"], guard["name"].replace("_", " ").capitalize())}
+    return {**guard, "label": guard_label(guard["name"])}
 
 
 def _checks(state: RunState) -> list[Json]:
@@ -115,10 +119,8 @@ def run_patch(*, run: Run) -> Json:
     state = RunState.from_json(run.state)
     row = Artifact.objects.filter(run=run, pk=(state.patch or {}).get("id", "")).first()
     if row is None:
-        analysis = state.completion_mode == "analysis_report_created"
-        words = (
-            "An analysis changes nothing; read its report under Evidence." if analysis else "No patch yet."
-        )
+        analysis = state.completion_mode == CompletionMode.ANALYSIS_REPORT_CREATED
+        words = "An analysis changes nothing; what it leaves is its report." if analysis else "No patch yet."
         return {"diff": None, "artifact": None, "note": words}
     try:
         diff = patch_diff(row)
@@ -126,6 +128,30 @@ def run_patch(*, run: Run) -> Json:
         words = "The patch cannot be shown: its bytes are not readable. Download it, or ask an admin."
         return {"diff": None, "artifact": artifact_link(row), "note": words}
     return {"diff": diff, "artifact": artifact_link(row), "note": ""}
+
+
+def run_report(*, run: Run) -> Json:
+    """``{report, artifact, note}``: the report of an analysis as plain text, or why there is none. One query.
+
+    Markup in it is shown as it was written; of a long one the first ``REPORT_BYTES`` are shown.
+    """
+    state = RunState.from_json(run.state)
+    row = Artifact.objects.filter(run=run, pk=(state.report or {}).get("id", "")).first()
+    if row is None:
+        analysis = state.completion_mode == CompletionMode.ANALYSIS_REPORT_CREATED
+        words = "No report yet." if analysis else "This run makes a patch, not a report."
+        return {"report": None, "artifact": None, "note": words}
+    try:
+        with artifact_path(row).open("rb") as content:
+            data = content.read(REPORT_BYTES + 1)
+    except OSError:
+        words = "The report cannot be shown: its bytes are not readable. Download it, or ask an admin."
+        return {"report": None, "artifact": artifact_link(row), "note": words}
+    cut = f" Its first {size(REPORT_BYTES)}; download it to read on." if len(data) > REPORT_BYTES else ""
+    text = data[:REPORT_BYTES].decode(errors="replace")
+    by = f"Written by the agent, shown as text.{cut}"
+    report = {"by": by, "text": marked(str(escape(text)), text), "pre": True}
+    return {"report": report, "artifact": artifact_link(row), "note": ""}
 
 
 def find_artifact(*, principal: Principal, artifact_id: str) -> Artifact:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
-from django.db.models import Q
+from django.db.models import Aggregate, Count, DurationField, F, Q
 from django.urls import reverse
 
 from runs.auth import Action, Principal, may
 from runs.domain.display import Display
 from runs.domain.facts import Json
-from runs.domain.vocabulary import ACTIVE, RunStatus, TaskStatus
+from runs.domain.state import RunState
+from runs.domain.vocabulary import ACTIVE, CompletionMode, RunStatus, TaskStatus
+from runs.domain.waiting import spell
 from runs.models import Run, Task
 from runs.selectors import reviews
 from runs.selectors.display import shown_run
@@ -31,7 +33,7 @@ LATELY: Final = timedelta(days=7)
 
 
 def home_page(*, principal: Principal) -> Json:
-    """``{turn, states, active, wrong, drafts}``. Nine queries
+    """``{turn, stuck, states, active, week, done, wrong}`` with what goes with them. Eleven queries
     and those of the reviews, whatever the number of runs."""
     surroundings = visible_surroundings(principal)
     active = visible_runs(principal).filter(
@@ -63,6 +65,8 @@ def home_page(*, principal: Principal) -> Json:
         "states": _states(standing, principal, surroundings),
         "active": rows(rest),
         "active_more": max(len(rest) - SHOWN, 0),
+        "week": _week(principal, since=surroundings.now - LATELY),
+        "done": _done(principal, surroundings),
         "wrong": rows(list(wrong.order_by("-completed_at")[:SHOWN])),
         "may_create": may_somewhere(principal, Action.TASK_CREATE),
     }
@@ -82,13 +86,70 @@ def _states(runs: list[Run], principal: Principal, surroundings: Surroundings) -
         counts[name] = counts.get(name, 0) + 1
     return [
         {
-            "display": {"state": state.value, "title": state.label, "icon": state.icon, "tone": state.tone},
+            "display": _pill(state),
             "count": f"{counts[state.value]:,}",
             "href": f"{reverse('runs')}?{urlencode({'display': state.value})}",
         }
         for state in Display
         if state.value in counts
     ]
+
+
+def _pill(state: Display) -> Json:
+    return {"state": state.value, "title": state.label, "icon": state.icon, "tone": state.tone}
+
+
+class _Median(Aggregate):
+    """PostgreSQL's ``percentile_cont(0.5)`` of lengths of time; None over no rows."""
+
+    template = "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
+    output_field = DurationField()
+
+
+def _week(principal: Principal, *, since: datetime) -> Json:
+    """``{tally: [{display, count, href}], median}``: how runs ended since then. One query."""
+    ended = visible_runs(principal).filter(completed_at__gte=since, task__archived_at__isnull=True)
+    found = ended.aggregate(
+        **{name: Count("pk", filter=Q(status__in=statuses)) for name, statuses in _ENDINGS.items()},
+        median=_Median(F("completed_at") - F("created_at"), filter=Q(status=RunStatus.SUCCEEDED.value)),
+    )
+    tally = [
+        {
+            "display": _pill(Display(name)),
+            "count": f"{found[name]:,}",
+            "href": f"{reverse('runs')}?{urlencode({'display': name})}",
+        }
+        for name in _ENDINGS
+    ]
+    return {"tally": tally, "median": spell(found["median"]) if found["median"] is not None else ""}
+
+
+_ENDINGS: Final = {
+    Display.COMPLETED.value: (RunStatus.SUCCEEDED.value,),
+    Display.FAILED.value: (RunStatus.FAILED.value, RunStatus.EXPIRED.value),
+    Display.CANCELLED.value: (RunStatus.CANCELLED.value,),
+}
+
+
+def _done(principal: Principal, surroundings: Surroundings) -> list[Json]:
+    """The latest completed runs, each with what it left. One query."""
+    completed = visible_runs(principal).filter(
+        status=RunStatus.SUCCEEDED.value, task__archived_at__isnull=True, completed_at__isnull=False
+    )
+    found = list(completed.order_by("-completed_at", "-pk")[:SHOWN])
+    rows = run_rows(found, principal=principal, surroundings=surroundings)
+    return [{**row, "result": _result(run)} for run, row in zip(found, rows, strict=True)]
+
+
+def _result(run: Run) -> Json:
+    """The branch at its forge, else where the page of the run shows what came of it."""
+    here, state = reverse("run", args=[run.pk]), RunState.from_json(run.state)
+    if state.pull_request:
+        url = state.pull_request["url"]
+        href = url if url.startswith(("https://", "http://")) else here
+        return {"href": href, "text": f"branch {state.pull_request['branch']}"}
+    tab = "report" if state.completion_mode == CompletionMode.ANALYSIS_REPORT_CREATED else "patch"
+    return {"href": f"{here}?tab={tab}", "text": tab}
 
 
 def notification_list(*, principal: Principal, params: Mapping[str, str]) -> Json:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from django.urls import reverse
 
 from runs.auth import Action, Principal, may
 from runs.domain.clocks import Deadline
+from runs.domain.contract import AGENT_KINDS
 from runs.domain.facts import Json, moment, stamp
 from runs.domain.state import RunState
-from runs.domain.vocabulary import RunStatus
+from runs.domain.vocabulary import CompletionMode, RunStatus
 from runs.domain.waiting import clock
 from runs.models import Lease, Run
 from runs.selectors.display import shown_run
@@ -18,13 +20,15 @@ from runs.selectors.links import buttons, page_href
 from runs.selectors.receipts import receipt
 from runs.selectors.runs import failed_sentence
 from runs.selectors.surroundings import Surroundings, read_surroundings
-from runs.selectors.words import brief_id, joined, lowered, money, risk_badge, when
+from runs.selectors.words import brief_id, joined, lowered, money, risk_badge, when, worked
 
 TABS: Final = (("timeline", "Timeline"), ("steps", "Steps"), ("patch", "Patch"), ("evidence", "Evidence"))
+#: An analysis changes nothing: what it leaves is a report.
+TABS_OF_ANALYSIS: Final = (*TABS[:2], ("report", "Report"), *TABS[3:])
 
 
 def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
-    """All of the page but its tab. Seven queries."""
+    """All of the page but its tab. Seven queries, and one more where it is not its task's first."""
     state = RunState.from_json(run.state)
     surroundings = read_surroundings(repository_ids=[run.repository_id])
     shown = shown_run(run, principal=principal, surroundings=surroundings, hrefs=page_href)
@@ -35,13 +39,13 @@ def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
         "href": here,
         "title": run.task.title,
         "display": lowered(shown["display"]),
-        "meta": _meta(state),
+        "meta": _meta(run, state),
         "heard": when(lease.heartbeat_at) if lease else None,
         "risk": risk_badge(state.effective_risk),
         "actions": buttons(shown["display"]["actions"], here=here, key=f"again-{run.pk}"),
-        "tabs": _tabs(run, here, tab),
+        "tabs": _tabs(run, state, here, tab),
         "move": _move(shown, state, surroundings, run),
-        "budget": _budget(state, surroundings),
+        "budget": _budget(state, surroundings, run.task.contract["agent"]["kind"]),
         "facts": _facts(run, state),
         "receipt": receipt(state),
         "failure": _failure(state),
@@ -53,19 +57,38 @@ def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
     }
 
 
-def _meta(state: RunState) -> str:
-    limit = state.budget.get("max_runs")
+def _meta(run: Run, state: RunState) -> str:
     attempt = ""
     if state.attempt:
         repairs = state.attempt["repairs"]
         attempt = f"attempt {state.attempt['number']}"
         attempt += f", repair {repairs} of {state.budget.get('max_repairs')}" if repairs else ""
-    run = f"run {state.attempt_no} of {limit}" if limit else f"run {state.attempt_no}"
-    return joined(run, attempt, f"worker {state.holder['worker_name']}" if state.holder else "")
+    return joined(_number(run), attempt, f"worker {state.holder['worker_name']}" if state.holder else "")
 
 
-def _tabs(run: Run, here: str, tab: str) -> list[Json]:
-    tabs = [{"label": label, "href": f"{here}?tab={name}", "current": name == tab} for name, label in TABS]
+def _number(run: Run) -> str:
+    """``run 1``; ``run 3, after 1 failed and 1 cancelled``. One query where there were runs before."""
+    number = f"run {run.attempt_no}"
+    if run.attempt_no <= 1:
+        return number
+    before = Run.objects.filter(task_id=run.task_id, attempt_no__lt=run.attempt_no)
+    counts = Counter(_ENDED.get(status, "") for status in before.values_list("status", flat=True))
+    ended = [f"{counts[word]} {word}" for word in ("failed", "cancelled", "completed") if counts[word]]
+    return f"{number}, after {' and '.join(ended)}" if ended else number
+
+
+_ENDED: Final = {
+    RunStatus.FAILED.value: "failed",
+    RunStatus.EXPIRED.value: "failed",
+    RunStatus.CANCELLED.value: "cancelled",
+    RunStatus.SUCCEEDED.value: "completed",
+}
+
+
+def _tabs(run: Run, state: RunState, here: str, tab: str) -> list[Json]:
+    analysis = state.completion_mode == CompletionMode.ANALYSIS_REPORT_CREATED
+    offered = TABS_OF_ANALYSIS if analysis else TABS
+    tabs = [{"label": label, "href": f"{here}?tab={name}", "current": name == tab} for name, label in offered]
     return [
         *tabs,
         {"label": f"Events {run.version:,}", "href": f"{here}?tab=events", "current": tab == "events"},
@@ -113,7 +136,7 @@ def _then(deadline: Deadline, surroundings: Surroundings, state: RunState) -> st
 # --- panels --------------------------------------------------------------------------------------
 
 
-def _budget(state: RunState, surroundings: Surroundings) -> Json:
+def _budget(state: RunState, surroundings: Surroundings, kind: str) -> Json:
     used, limits, attempt = state.used, state.budget, state.attempt or {}
     cost = float(used["cost_usd"]), float(limits.get("max_cost_usd", 0))
     active = float(used["active_seconds"])
@@ -122,9 +145,11 @@ def _budget(state: RunState, surroundings: Surroundings) -> Json:
     rows = [_bar("Cost", f"{money(used['cost_usd'])} of {money(cost[1])}", *cost)]
     for label, name, limit in _COUNTED:
         count, top = (attempt or used)[name], int(limits.get(limit) or 0)
+        if name == "steps" and not count and kind in AGENT_KINDS:
+            continue  # a program decides without a model
         rows.append(_bar(label, f"{count} of {top}", count, top, bar=False))
     longest = limits.get("max_duration_seconds", 0)
-    rows.append(_bar("Active time", f"{_minutes(active)} of {_minutes(longest)}", active, longest, bar=False))
+    rows.append(_bar("Active time", f"{worked(active)} of {worked(longest)}", active, longest, bar=False))
     return {"rows": rows}
 
 
@@ -140,11 +165,6 @@ def _bar(label: str, text: str, value: float, limit: float, *, bar: bool = True)
     if limit and label != "Repairs" and value >= 0.9 * limit:
         row["tone"] = "bad" if value >= limit else "warn"
     return {**row, "value": round(value, 4), "max": round(limit, 4)} if bar and limit else row
-
-
-def _minutes(seconds: float) -> str:
-    minutes = int(seconds // 60)
-    return f"{minutes} min" if minutes < 120 or minutes % 60 else f"{minutes // 60} h"  # noqa: PLR2004
 
 
 def _facts(run: Run, state: RunState) -> list[Json]:

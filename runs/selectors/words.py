@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
 from runs.domain.display import Display
 from runs.domain.facts import Json, moment
 from runs.domain.vocabulary import Risk
+from runs.domain.waiting import spell
 
 KIB: Final = 1024
 
@@ -25,6 +26,11 @@ def money(value: Any) -> str:
     """US dollars to the cent; a fraction of a cent is not nothing."""
     amount = Decimal(str(value or 0))
     return "< $0.01" if 0 < amount < Decimal("0.01") else f"${amount:,.2f}"
+
+
+def worked(seconds: float) -> str:
+    """A length of work beside its limit: ``12 s``, ``14 min``, ``2 h``, ``2 h 5 min``."""
+    return spell(timedelta(seconds=seconds))
 
 
 def size(count: int) -> str:

@@ -112,24 +112,24 @@ RUN_ROWS: list[Sample] = [
     row(
         "running",
         "Replace datetime.utcnow() in clock",
-        "clock · run 2 of 3 · worker eu-3 · $0.41",
+        "clock · run 2 · worker eu-3 · $0.41",
         risk=LOW,
     ),
     row(
         "waiting",
         "Type the billing package",
-        "billing · run 1 of 3",
+        "billing · run 1",
         sentence="Waiting 4 min for a worker with role verifier: none has asked since 10:02.",
     ),
     row(
         "failed",
         "Move the settings to environment variables, " * 8,
-        "shop · run 3 of 3 · $4.10",
+        "shop · run 3 · $4.10",
         sentence="Checks failed: pytest, 3 of 212, the same three as in run 2.",
         sentence_tone="bad",
         risk=HIGH,
     ),
-    row("completed", "إزالة الشيفرة غير المستخدمة 🧹", "shop · run 1 of 3 · branch agent/shop-41"),
+    row("completed", "إزالة الشيفرة غير المستخدمة 🧹", "shop · run 1 · branch agent/shop-41"),
 ]
 TASK_ROWS: list[Sample] = [
     row(
@@ -137,7 +137,7 @@ TASK_ROWS: list[Sample] = [
         "Drop the column users.legacy_id",
         "shop",
         id="sample-task",
-        run={"href": "#", "text": "run 1 of 3"},
+        run={"href": "#", "text": "run 1"},
         labels=["migration", "database"],
         risk=HIGH,
     ),

@@ -8,6 +8,7 @@ from runs.web.patterns import patterns
 
 urlpatterns = [
     path("", views.home, name="home"),
+    path("favicon.ico", views.favicon),
     path("tasks/", views.tasks, name="tasks"),
     path("tasks/new/", task_form.task_new, name="task_new"),
     path("tasks/<str:task_id>/", views.task, name="task"),

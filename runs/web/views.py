@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.contrib import messages
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
+from django.templatetags.static import static
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
@@ -16,7 +17,7 @@ from runs.models import Run
 from runs.selectors.diff import patch_file as read_patch_file
 from runs.selectors.events import event_lines
 from runs.selectors.events import run_events as read_events
-from runs.selectors.evidence import find_artifact, run_evidence, run_patch
+from runs.selectors.evidence import find_artifact, run_evidence, run_patch, run_report
 from runs.selectors.fleet import lifecycle_page, repository_list, repository_page, worker_list
 from runs.selectors.home import home_page, notification_list
 from runs.selectors.run_page import run_head
@@ -96,6 +97,8 @@ def _tab(found: Run, tab: str, request: HttpRequest) -> dict[str, Any]:
         return {"tab": tab, **run_steps(run=found, params=params)}
     if tab == "patch":
         return {"tab": tab, **run_patch(run=found)}
+    if tab == "report":
+        return {"tab": tab, **run_report(run=found)}
     if tab == "evidence":
         return {"tab": tab, "evidence": run_evidence(run=found)}
     if tab == "events":
@@ -196,6 +199,12 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
     """The state machine, with what stands where."""
     found = lifecycle_page(principal=principal_of(request))
     return show(request, "runs/lifecycle.html", "runs/_lifecycle.html", found)
+
+
+@require_safe
+def favicon(request: HttpRequest) -> HttpResponse:
+    """Where browsers look unasked, as on pages that name no icon."""
+    return redirect(static("favicon.svg"))
 
 
 @page

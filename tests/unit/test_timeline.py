@@ -118,6 +118,20 @@ def test_ten_thousand_events_read_in_one_screen():
     assert sentences[-1] == "Step 0; Step 4999; and 4998 more"
 
 
+def test_guards_have_the_names_of_the_review_page():
+    log = Log().started().planned().patched()
+    log.add(
+        Ev.POLICY_EVALUATED,
+        facts={"guards": [{"name": "auto_pr_task", "passed": False}, {"name": "of_old", "passed": None}]},
+    )
+    log.add(Ev.GUARD_WAIVED, actor="human", name="carol", guard="secret_scan", reason="A sample.")
+    said = log.sentences()
+    assert said[-2:] == [
+        "2 guards of 2 did not pass: Task allows it, Of old",
+        "carol waived the guard “Secrets”",
+    ]
+
+
 def test_a_repair_is_told_with_what_failed():
     log = Log().started().planned().tool("1", "Run the codemod").patched().check(1)
     log.tool("2", "Add the missing import", cost="0.06").patched().check(0)

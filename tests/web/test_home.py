@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.templatetags.static import static
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from runs.domain.vocabulary import Ev, PersonRole, RunStatus
+from runs.models import Run
 from tests import factories as make
 from tests.web.test_runs_pages import text
 
@@ -39,6 +43,33 @@ def test_what_failed_lately_says_why(client: Client):
     failure = {"category": "POLICY_DENIED", "reason": "denied", "summary": "That tool is forbidden."}
     make.run_in(S.PREPARING).post(Ev.NON_RETRYABLE_FAILURE, failure=failure)
     assert "That tool is forbidden." in section(text(client.get(reverse("home"))) + "|", "Went wrong", "|")
+
+
+def test_the_week_is_counted_and_what_was_done_leads_to_what_it_left(client: Client):
+    client.force_login(make.person(P.VIEWER))
+    empty = text(client.get(reverse("home")))
+    assert "Completed 0 Failed 0 Cancelled 0" in section(empty, "The last 7 days", "Went wrong")
+    assert "of being queued" not in empty
+    merged = make.run_in(S.SUCCEEDED, title="Went out")
+    analysis = {"completion_mode": "analysis_report_created", "title": "Was read"}
+    make.run_in(S.SUCCEEDED, **analysis)
+    old = make.run_in(S.SUCCEEDED, title="Long ago").run_id
+    took = timedelta(seconds=40)
+    for run in Run.objects.exclude(pk=old):
+        Run.objects.filter(pk=run.pk).update(completed_at=run.created_at + took)
+    Run.objects.filter(pk=old).update(completed_at=timezone.now() - timedelta(days=8))
+    shown = client.get(reverse("home"))
+    page = text(shown) + "|"
+    assert "Completed 2 Failed 0 Cancelled 0 half were done within 40 s of being queued" in page
+    done = section(page, "Latest completed", "|")
+    assert f"branch agent/{merged.run_id.lower()}" in done
+    assert "tab=report" in shown.content.decode()
+    assert "Long ago" in done
+
+
+def test_browsers_find_the_icon_where_they_look_unasked(client: Client):
+    answer = client.get("/favicon.ico")
+    assert (answer.status_code, answer.headers["Location"]) == (302, static("favicon.svg"))
 
 
 def test_states_are_counted_and_lead_to_their_runs(client: Client):

@@ -26,7 +26,7 @@ from tests import factories as make
 
 pytestmark = pytest.mark.django_db
 P, S = PersonRole, RunStatus
-TABS = ("timeline", "steps", "patch", "evidence", "events")
+TABS = ("timeline", "steps", "patch", "report", "evidence", "events")
 
 
 @pytest.fixture
@@ -210,6 +210,32 @@ def test_the_patch_is_shown_file_by_file(client: Client, carol: Person):
     assert "data-viewed-box" in client.get(run_url(holder.run_id, "patch")).content.decode()
     assert client.get(reverse("patch_file", args=[row.pk, 0])).status_code == 200
     assert client.get(reverse("patch_file", args=[row.pk, 99])).status_code == 404
+
+
+def test_an_analysis_has_a_report_as_text_and_no_patch(client: Client, carol: Person):
+    holder = make.run_in(S.EXECUTING, completion_mode="analysis_report_created")
+    assert "No report yet." in text(client.get(run_url(holder.run_id, "report")))
+    holder.report("# Found <b>it</b>\u202e\n".encode() + b"x" * 200_000 + b"the end")
+    shown = client.get(run_url(holder.run_id, "report")).content.decode()
+    assert "# Found &lt;b&gt;it&lt;/b&gt;" in shown
+    assert '<span class="mark-char">U+202E</span>' in shown
+    assert "Its first 195 KiB; download it to read on." in shown
+    assert "the end" not in shown
+    assert reverse("artifact", args=[holder.run.state["report"]["id"]]) in shown
+    assert "?tab=report" in shown
+    assert "?tab=patch" not in shown
+
+
+def test_the_head_counts_what_was_and_not_what_might_be(client: Client, carol: Person):
+    holder = make.run_in(S.EXECUTING)
+    page = text(client.get(run_url(holder.run_id)))
+    assert "run 1 · attempt 1" in page
+    assert "0 s of 2 h" in page
+    assert "Steps 0" not in page
+    last = make.run_in(S.SUCCEEDED)
+    Run.objects.filter(pk=holder.run_id).update(status=S.FAILED, completed_at=last.run.completed_at)
+    Run.objects.filter(pk=last.run_id).update(task_id=holder.run.task_id, attempt_no=2)
+    assert "run 2, after 1 failed" in text(client.get(run_url(last.run_id)))
 
 
 def test_what_is_of_another_repository_is_not_found(client: Client):
