@@ -280,7 +280,7 @@ class Holder:
         """PR_CREATING → SUCCEEDED, as the git integration reports it."""
         return self.post(
             Ev.PR_CREATED, provider="git", url="file:///origin.git", branch=f"agent/{self.run_id.lower()}",
-            commit_sha="c" * 40, tree_sha="d" * 40, body="What was done.",
+            commit_sha="c" * 40, tree_sha=(self.state.patch or {})["tree"], body="What was done.",
         )  # fmt: skip
 
 

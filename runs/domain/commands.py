@@ -53,7 +53,8 @@ class Context:
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
     step: Json | None = None  #: the stored step of the operation that the event names
     lease_is_alive: bool = False  #: the token sent is the active lease's, and it has not expired
-    history: History | None = None  #: only where the run may end
+    #: What the task went through, given the run's state; read only where the run ends.
+    history: Callable[[RunState], History] | None = None
     new_id: Callable[[str], str] = lambda prefix: f"{prefix}_?"
     dice: float = 1.0  #: uniform in 0..1
 

@@ -320,7 +320,7 @@ def _after_the_end(state: RunState, event: Event, context: Context) -> Follow:
     found = decide_retry(
         failed_in=event.from_status,
         failure=failure or _failure(F.UNKNOWN, "unknown", "Unknown."),
-        history=context.history,
+        history=context.history(state),
         policy=context.policy,
         dice=context.dice,
     )

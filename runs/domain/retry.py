@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
@@ -61,7 +61,7 @@ class History:
     max_cost_usd: Decimal
     previous: tuple[str, str] | None  #: category and reason of the run before
     instruction_changed: bool
-    runs_of_rule: int = 0
+    runs_by_rule: Mapping[str, int] = field(default_factory=dict)  #: how often each rule made a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _stopped(rule: Rule, failure: Json, history: History) -> str:
         return "max_runs"
     if history.cost_usd >= history.max_cost_usd:
         return "max_cost_usd"
-    if rule.at_most is not None and history.runs_of_rule >= rule.at_most:
+    if rule.at_most is not None and history.runs_by_rule.get(rule.name, 0) >= rule.at_most:
         return "rule_used_up"
     same = history.previous == (failure["category"], failure["reason"])
     if same and failure["category"] != F.INFRASTRUCTURE and not history.instruction_changed:

@@ -140,7 +140,7 @@ def _context(hand: _Hand, command: Command) -> Context:
         artifacts=store.artifacts_of(run.pk, _cited(command, state)),
         step=store.step_of(run.pk, operation_id) if isinstance(operation_id, str) else None,
         lease_is_alive=_is_alive(hand, command),
-        history=store.history_of(run, state, contract),
+        history=lambda ended: store.history_of(run, ended, contract),
         new_id=new_id,
         dice=random.random(),  # noqa: S311  jitter, not a secret
     )

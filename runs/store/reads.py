@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -86,7 +87,7 @@ def history_of(run: Run, state: RunState, contract: Json) -> History:
     previous = before.first()
     failure = (previous.state.get("failure") if previous else None) or {}
     earlier = (totals["cost"] or Decimal(0)) - run.cost_usd
-    rules = [r.state.get("retry", {}) or {} for r in before[:20]]
+    rules = Counter(str((one.state.get("retry") or {}).get("rule", "")) for one in before[:20])
     return History(
         runs_made=totals["runs"] or run.attempt_no,
         max_runs=int(state.budget["max_runs"]),
@@ -96,7 +97,7 @@ def history_of(run: Run, state: RunState, contract: Json) -> History:
         previous=(failure["category"], failure["reason"]) if failure else None,
         instruction_changed=previous is not None
         and previous.state.get("instruction_no") != state.instruction_no,
-        runs_of_rule=sum(1 for r in rules if r.get("rule") == "smaller_context"),
+        runs_by_rule=rules,
     )
 
 

@@ -159,8 +159,10 @@ def attempt_columns(values: Json) -> Json:
 def _write_attempts(run_id: str, changes: Changes) -> None:
     for number, values in changes.attempts.items():
         columns = attempt_columns(values)
-        if not Attempt.objects.filter(run_id=run_id, number=number).update(**columns):
+        if "strategy" in columns:  # only its beginning says with which strategy
             Attempt.objects.create(run_id=run_id, number=number, **columns)
+        else:
+            Attempt.objects.filter(run_id=run_id, number=number).update(**columns)
 
 
 def step_columns(values: Json) -> Json:
@@ -172,14 +174,16 @@ def step_columns(values: Json) -> Json:
 
 
 def _write_steps(run_id: str, changes: Changes) -> None:
-    new = []
     for operation_id, values in changes.steps.items():
         columns = step_columns(values)
-        if Step.objects.filter(run_id=run_id, operation_id=operation_id).update(**columns):
-            continue
-        if "kind" in columns:
-            new.append(Step(run_id=run_id, operation_id=operation_id, **columns))
-    Step.objects.bulk_create(new)
+        step = Step(run_id=run_id, operation_id=operation_id, **columns)
+        if "kind" in columns:  # only its beginning says what it is; lost work is begun again
+            unique = ["run", "operation_id"]
+            Step.objects.bulk_create(
+                [step], update_conflicts=True, unique_fields=unique, update_fields=list(columns)
+            )
+        else:
+            Step.objects.filter(run_id=run_id, operation_id=operation_id).update(**columns)
 
 
 def _write_lease(
