@@ -44,8 +44,10 @@ def test_a_migration_that_was_not_applied_is_named():
 @pytest.mark.django_db(transaction=True)
 def test_a_database_that_is_away_is_said_without_details(monkeypatch):
     connection.close()
-    monkeypatch.setitem(settings.DATABASES["default"], "NAME", "not_there")
-    status, checks = _ready()
+    with monkeypatch.context() as away:
+        away.setitem(settings.DATABASES["default"], "NAME", "not_there")
+        status, checks = _ready()
+    connection.close()
     assert status == 503
     assert checks["database"] == checks["migrations"] == "no connection"
 
