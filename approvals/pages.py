@@ -19,9 +19,10 @@ from approvals.policy import CHANGEABLE
 from approvals.selectors import Entry, ids_in_turn, read_entries
 from runs.auth import Action, Principal, may
 from runs.domain.facts import Json, moment
-from runs.domain.guards import LABELS, effective_risk
+from runs.domain.guards import blocking, effective_risk
 from runs.domain.paths import matches
 from runs.domain.policy import Effective
+from runs.domain.sentences import guard_label
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
 from runs.domain.vocabulary import DecisionWord, Gate, Risk
@@ -41,8 +42,8 @@ _SAID = {
 }
 #: Isolation as the worker reports it: what stood between the work and the worker's machine.
 _WHERE = {
-    "none": "not isolated from its machine",
-    "process": "in a process of its own, not isolated from its machine",
+    "none": "not isolated from the worker's machine",
+    "process": "in a process of its own, not isolated from the worker's machine",
     "namespace": "isolated in a namespace",
     "container": "isolated in a container",
     "vm": "isolated in a virtual machine",
@@ -122,6 +123,7 @@ def review_context(
         "done": _done(review) if review.gate is Gate.PATCH else None,
         "subject": _subject(review),
         "guards": [_guard(review, guard, is_open=not closed) for guard in request.guards],
+        "guards_lead": _guards_lead(request.guards),
         "decisions": [_decision(decision) for decision in review.around.decisions.get(request.pk, ())],
         "stuck": review.entry.stuck,
         "rights": review.entry.rights,
@@ -210,6 +212,7 @@ def _done(review: Review) -> Json:
         "commit": (base.get("commit") or "")[:8],
         "moved": "whose present state is unknown" if fits is None else moved,
         "has_plan": bool(review.state.plan),
+        "plan_is_open": "**" in (review.state.plan or {}).get("files", ()),
         "planned": len(files) - len(review.unplanned),
         "unplanned": review.unplanned[:20],
         "risky": review.risky[:20],
@@ -263,7 +266,7 @@ def _budget(review: Review) -> Json:
 
 
 def _guard(review: Review, guard: Json, *, is_open: bool) -> Json:
-    found = {**guard, "label": LABELS.get(guard["name"], guard["name"])}
+    found = {**guard, "label": guard_label(guard["name"])}
     waivable = is_open and guard["waivable"] and guard["passed"] is not True
     if waivable and may(review.principal, Action.WAIVE, review.request.repository_id):
         href = reverse("approval-waiver", args=[review.request.pk])
@@ -271,6 +274,16 @@ def _guard(review: Review, guard: Json, *, is_open: bool) -> Json:
     if report := _report(review, guard["name"]):
         found["link"] = {"href": reverse("artifact", args=[report]), "text": "report"}
     return found
+
+
+def _guards_lead(guards: Sequence[Json]) -> str:
+    """What the failing guards mean for whoever decides; "" where all passed."""
+    stopping = [guard_label(guard["name"]) for guard in blocking(list(guards))]
+    if stopping:
+        return f"{_some(stopping)} must pass or be waived before anybody may approve"
+    failing = sum(guard["passed"] is not True for guard in guards)
+    told = f"{failing} of {len(guards)} did not pass, so a person decides; none of them stops an approval"
+    return told if failing else ""
 
 
 def _report(review: Review, guard: str) -> str:

@@ -9,6 +9,7 @@ from django.utils.html import escape
 
 from runs.domain.facts import Json
 from runs.selectors.diff import marked
+from runs.selectors.words import worked
 
 #: What is shown of one command unasked; the rest stands behind "the whole command".
 LINES: Final = 12
@@ -34,7 +35,7 @@ def _commands(contract: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     agent = contract["agent"]
     yield f"Agent, {agent['kind']}", _agent_note(contract), agent["command"]
     for verifier in contract["verifiers"]:
-        limit = f"at most {verifier['timeout_seconds']} s" if "timeout_seconds" in verifier else ""
+        limit = f"at most {worked(verifier['timeout_seconds'])}" if "timeout_seconds" in verifier else ""
         yield f"Verifier {verifier['name']}", limit, verifier["command"]
 
 

@@ -229,6 +229,7 @@ def test_a_blocking_guard_turns_approve_off_and_an_operator_can_waive_it(client)
     assert "disabled" in button(shown, "approve")
     assert "Approve is off: Paths does not pass and nobody has waived it." in text(shown)
     assert "Waive Paths" in text(shown)
+    assert "Paths must pass or be waived before anybody may approve" in text(shown)
     waiver = {"guard": "paths", "reason": "agreed with the owners", "version": "1"}
     assert client.post(reverse("approval-waiver", args=[request.pk]), waiver).status_code == 303
     shown = page(client, request)
@@ -300,7 +301,8 @@ def test_a_long_command_is_cut_with_the_whole_behind_it_and_nothing_hides_in_it(
 def test_where_the_work_was_done_is_said_as_it_is(client, carol):
     request = waiting()
     Run.objects.filter(pk=request.run_id).update(state={**request.run.state, "isolation": "process"})
-    assert "in a process of its own, not isolated from its machine" in text(page(client, request))
+    assert "so a person decides; none of them stops an approval" in text(page(client, request))
+    assert "in a process of its own, not isolated from the worker's machine" in text(page(client, request))
 
 
 def test_arguments_that_were_changed_are_approved_as_changed(client, carol):
