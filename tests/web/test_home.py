@@ -51,8 +51,9 @@ def test_the_week_is_counted_and_what_was_done_leads_to_what_it_left(client: Cli
     assert "Completed 0 Failed 0 Cancelled 0" in section(empty, "The last 7 days", "Went wrong")
     assert "of being queued" not in empty
     merged = make.run_in(S.SUCCEEDED, title="Went out")
-    analysis = {"completion_mode": "analysis_report_created", "title": "Was read"}
-    make.run_in(S.SUCCEEDED, **analysis)
+    reader = make.run_in(S.EXECUTING, completion_mode="analysis_report_created", title="Was read")
+    reader.report()
+    reader.judge()
     old = make.run_in(S.SUCCEEDED, title="Long ago").run_id
     took = timedelta(seconds=40)
     for run in Run.objects.exclude(pk=old):
@@ -60,7 +61,7 @@ def test_the_week_is_counted_and_what_was_done_leads_to_what_it_left(client: Cli
     Run.objects.filter(pk=old).update(completed_at=timezone.now() - timedelta(days=8))
     shown = client.get(reverse("home"))
     page = text(shown) + "|"
-    assert "Completed 2 Failed 0 Cancelled 0 half were done within 40 s of being queued" in page
+    assert "Completed 2 Failed 0 Cancelled 0 Half were done within 40 s of being queued" in page
     done = section(page, "Latest completed", "|")
     assert f"branch agent/{merged.run_id.lower()}" in done
     assert "tab=report" in shown.content.decode()
@@ -140,18 +141,17 @@ def test_sign_in_and_out(client: Client):
 
 def demo(client: Client, settings: Settings, **request: Any) -> int:
     settings.DEMO = True
-    return client.post(reverse("demo_sign_in", args=["reviewer"]), **request).status_code
+    return client.post(reverse("demo_sign_in", args=["rita"]), **request).status_code
 
 
 def test_the_demonstration_signs_in_by_one_click_on_this_machine(client: Client, settings: Settings):
-    make.person(P.REVIEWER, name="reviewer")
+    make.person(P.REVIEWER, name="rita")
     settings.ALLOWED_HOSTS = ["*"]
-    assert client.post(reverse("demo_sign_in", args=["reviewer"])).status_code == 404
+    assert client.post(reverse("demo_sign_in", args=["rita"])).status_code == 404
     assert demo(client, settings, headers={"Host": "agents.example.com"}) == 404
     assert demo(client, settings, headers={"Host": "localhost:8000"}, REMOTE_ADDR="10.0.0.9") == 404
     assert (
-        client.get(reverse("demo_sign_in", args=["reviewer"]), headers={"Host": "localhost"}).status_code
-        == 405
+        client.get(reverse("demo_sign_in", args=["rita"]), headers={"Host": "localhost"}).status_code == 405
     )
     assert demo(client, settings, headers={"Host": "localhost:8000"}) == 302
     assert client.get(reverse("home")).status_code == 200
@@ -161,13 +161,13 @@ def test_the_demonstration_offers_only_its_own_people_and_never_in_production(
     client: Client, settings: Settings
 ):
     make.person(P.ADMIN, name="root")
-    make.person(P.REVIEWER, name="reviewer")
+    make.person(P.REVIEWER, name="rita")
     settings.DEMO = True
     local = {"Host": "localhost"}
     assert client.post(reverse("demo_sign_in", args=["root"]), headers=local).status_code == 404
     assert "Demonstration accounts" in text(client.get(reverse("login"), headers=local))
     settings.PRODUCTION = True
-    assert client.post(reverse("demo_sign_in", args=["reviewer"]), headers=local).status_code == 404
+    assert client.post(reverse("demo_sign_in", args=["rita"]), headers=local).status_code == 404
 
 
 def test_sign_in_locks_after_repeated_failure_and_says_for_how_long(client: Client):
