@@ -161,7 +161,9 @@ def test_feedback_with_details_is_told_by_its_summary():
     feedback = {"source": "verification", "text": {"summary": "2 tests fail", "commands": [{"name": "test"}]}}
     facts = {"verification": report, "feedback": feedback}
     log = Log().add(Ev.VERIFICATION_FAILED_RETRYABLE, S.EXECUTING, facts=facts)
-    assert tell(log.events[0]).detail == "2 tests fail"
+    said = tell(log.events[0])
+    assert said is not None
+    assert said.detail == "2 tests fail"
 
 
 def test_waiting_for_a_person_is_a_gap_that_names_them():
