@@ -123,7 +123,8 @@ def _risk(e: Evidence) -> Found:
 def _auto_pr_task(e: Evidence) -> Found:
     """The task asks for it."""
     ok = bool(e.contract.get("auto_pr"))
-    return ok, "allowed" if ok else "not asked for", "auto_pr of the contract", "The task sets auto_pr."
+    value = "may go out by itself" if ok else "wants a person's approval"
+    return ok, value, "the task's own auto_pr", "The task asks for it, or a person approves."
 
 
 def _auto_pr_repository(e: Evidence) -> Found:
