@@ -230,7 +230,12 @@ def _work(review: Review) -> str:
     ]
     kind = review.task.contract["agent"].get("kind", "agent")
     where = _WHERE.get(state.isolation, _WHERE["none"])
-    return " · ".join([*parts, f"{kind} run by {state.worker_name or 'an unknown worker'}, {where}"])
+    return " · ".join([*parts, f"{kind} run by {_maker(state)}, {where}"])
+
+
+def _maker(state: RunState) -> str:
+    """Whose worker made what is shown; whoever holds the run later may be another."""
+    return str((state.patch or {}).get("by") or state.worker_name or "an unknown worker")
 
 
 # --- the subject: plan, call, budget, question ----------------------------------------------------

@@ -109,7 +109,7 @@ def _plan_created(state: RunState, event: Event, payload: Json, facts: Json, cha
 
 
 def _patch_created(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:
-    state.patch = dict(facts["patch"])
+    state.patch = {**facts["patch"], "by": event.actor.name}
     state.effective_risk = facts.get("effective_risk") or state.effective_risk
     state.output_summary = payload.get("summary") or ""
     state.verification = state.judgement = None

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from runs import service
-from runs.auth import Action, Principal, get_task, may, require, visible_repositories
+from runs.auth import Action, Principal, get_task, may, require, require_anywhere, visible_repositories
 from runs.domain.errors import DuplicateTask, Invalid, NotFound
 from runs.domain.facts import Json
 from runs.domain.vocabulary import TaskStatus
@@ -37,13 +37,11 @@ def task_new(request: HttpRequest) -> HttpResponse:
 
 def _may_ask_for(principal: Principal) -> list[str]:
     """Names of the repositories that this person may make tasks for."""
+    require_anywhere(principal, Action.TASK_CREATE)
     rows = Repository.objects.filter(archived_at__isnull=True).order_by("name")
     ids = visible_repositories(principal)
     found = rows if ids is None else rows.filter(pk__in=ids)
-    names = [row.name for row in found if may(principal, Action.TASK_CREATE, row.pk)]
-    if not names and (first := found.first()):
-        require(principal, Action.TASK_CREATE, first.pk)
-    return names
+    return [row.name for row in found if may(principal, Action.TASK_CREATE, row.pk)]
 
 
 def _create(request: HttpRequest, form: ContractForm, rows: Any, principal: Principal) -> Task | None:

@@ -116,9 +116,9 @@ def test_a_sender_that_lost_its_claim_writes_nothing():
     with consumer(handle):
         factories.queued_run()
         done = outbox.relay(limit=1)
-    assert done.lost == {"effects": 1}
-    taken = Delivery.objects.get(claim="claim_of_another")
-    assert (taken.state, taken.delivered_at) == (Delivery.PENDING, None)
+    taken = Delivery.objects.filter(claim="claim_of_another")
+    assert done.lost == {"effects": len(taken)}
+    assert {(delivery.state, delivery.delivered_at) for delivery in taken} == {(Delivery.PENDING, None)}
 
 
 def test_what_kills_every_sender_is_parked_too():

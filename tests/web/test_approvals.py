@@ -8,27 +8,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from approvals.models import ApprovalRequest, Decision
-from approvals.selectors import reviews_waiting
 from runs import auth, service
-from runs.domain.vocabulary import Ev, PersonRole, Risk, RunStatus
-from runs.models import RoleGrant, Run, RunEvent
+from runs.domain.vocabulary import Ev, RunStatus
+from runs.models import Run, RunEvent
 from tests import factories as make
+from tests.reviewing import WAITING, P, page, post, status_of, text, waiting
 
 pytestmark = pytest.mark.django_db
-
-WAITING = RunStatus.WAITING_FOR_APPROVAL
-P = PersonRole
-
-
-def waiting(**fields: Any) -> ApprovalRequest:
-    holder = make.run_in(WAITING, **fields)
-    return ApprovalRequest.objects.get(run_id=holder.run_id, status="open")
 
 
 @pytest.fixture
@@ -36,26 +26,6 @@ def carol(client):
     somebody = make.person(P.REVIEWER, name="carol")
     client.force_login(somebody)
     return somebody
-
-
-def text(response: Any) -> str:
-    """What is read on the page: without tags, with single spaces."""
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", response.content.decode())).split())
-
-
-def page(client: Client, request: ApprovalRequest) -> Any:
-    return client.get(reverse("approval", args=[request.pk]))
-
-
-def post(client: Client, request: ApprovalRequest, decision: str = "approve", **fields: str) -> Any:
-    shown = {"version": request.version, "subject_sha256": request.subject_sha256}
-    return client.post(
-        reverse("approval-decision", args=[request.pk]), {**shown, "decision": decision, **fields}
-    )
-
-
-def status_of(request: ApprovalRequest) -> str:
-    return Run.objects.get(pk=request.run_id).status
 
 
 # --- only a POST decides --------------------------------------------------------------------------
@@ -354,71 +324,3 @@ def test_an_open_page_learns_that_the_request_has_changed(client, carol):
     over = client.get(address, shown)
     assert "carol approved this" in text(over)
     assert "data-live" not in over.content.decode()
-
-
-# --- the queue ------------------------------------------------------------------------------------
-
-
-def bucket(response: Any, name: str) -> str:
-    part = response.content.decode().split(f'id="bucket-{name}"')[1].split("</section>")[0]
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", part)).split())
-
-
-def test_the_queue_says_whose_turn_it_is(client, carol):
-    make.person(P.REVIEWER, name="bob")
-    RoleGrant.objects.create(person=carol, role=P.SUBMITTER)
-    mine, own = waiting(title="For carol"), waiting(title="By carol", by=carol)
-    sent_back = waiting(title="Sent back")
-    post(client, sent_back, "request_changes", comment="smaller please")
-    shown = client.get("/approvals/")
-    assert "For carol" in bucket(shown, "yours")
-    assert "By carol" in bucket(shown, "others")
-    assert "You asked for this task" in bucket(shown, "others")
-    assert "Sent back" in bucket(shown, "agent")
-    assert "carol asked for: smaller please" in bucket(shown, "agent")
-    assert {mine.status, own.status} == {"open"}
-
-
-def test_empty_buckets_say_what_will_be_there(client, carol):
-    shown = text(client.get("/approvals/"))
-    for title in ("Nothing waits for you", "Nothing waits for others", "Nothing was sent back"):
-        assert title in shown
-
-
-def test_the_queue_costs_the_same_however_long_it_is(client, carol):
-    def cost() -> int:
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
-            client.get("/approvals/")
-        return len(queries)
-
-    waiting(title="1")
-    one = cost()
-    for number in range(2, 5):
-        waiting(title=str(number))
-    assert cost() == one
-
-
-def test_only_low_risk_is_approved_in_bulk_and_each_is_its_own_decision(client, carol):
-    low = [waiting(title=f"low {n}") for n in range(2)]
-    high = waiting(title="high", risk_level="high")
-    if high.gate == "plan":
-        post(client, high)
-        make.drive(make.claim(run=Run.objects.get(pk=high.run_id)), WAITING)
-        high = ApprovalRequest.objects.get(run_id=high.run_id, status="open")
-    shown = client.get("/approvals/").content.decode()
-    offered = re.findall(r'name="approval" value="([^"]+)"', shown)
-    assert {value.split(":")[0] for value in offered} == {request.pk for request in low}
-    forced = f"{high.pk}:{high.version}:{high.subject_sha256}"
-    client.post("/approvals/bulk/", {"approval": [*offered, forced]})
-    assert [status_of(request) for request in low] == [RunStatus.PR_CREATING] * 2
-    assert status_of(high) == WAITING
-    assert Decision.objects.filter(request__in=low).count() == 2
-
-
-def test_the_badge_counts_what_waits_for_this_person(carol):
-    waiting()
-    waiting(where=make.repository(policy={"approvals": {risk.value: 2 for risk in Risk}}))
-    assert reviews_waiting(auth.of_person(carol)) == 2
-    assert reviews_waiting(auth.of_person(make.person(P.VIEWER))) == 0

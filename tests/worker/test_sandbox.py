@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -214,7 +215,10 @@ def test_sigterm_ends_an_idle_worker(plane: FakeControlPlane, work_dir: Path, tm
 
 
 def test_a_worker_says_that_the_control_plane_is_away_and_goes_on(
-    plane: FakeControlPlane, make_worker: Callable[..., Any], caplog: pytest.LogCaptureFixture
+    plane: FakeControlPlane,
+    make_worker: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left = [1]
 
@@ -225,6 +229,8 @@ def test_a_worker_says_that_the_control_plane_is_away_and_goes_on(
         return None
 
     plane.break_call = away_once
+    caplog.set_level(logging.WARNING, logger="worker")
+    monkeypatch.setattr(logging.getLogger("worker"), "disabled", False)
     thread = threading.Thread(target=make_worker().run, kwargs={"once": True}, daemon=True)
     begun = time.monotonic()
     thread.start()

@@ -1,0 +1,196 @@
+"""Role by page: one table says who gets past authorisation; a new page without a row fails.
+
+Every page is read from the URL configuration and asked for as everybody. A row lists who gets past; all
+others must be told 403 or 404, and strangers must be sent to the sign-in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from runs.domain.vocabulary import PersonRole, RunStatus
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+ALL = frozenset(role.value for role in PersonRole)
+#: Lists open for everybody who is signed in: they show less, perhaps nothing.
+ASKING = ALL | {"reviewer elsewhere", "no role"}
+SUBMITTERS = frozenset({"submitter", "operator", "admin"})
+OPERATORS = frozenset({"operator", "admin"})
+REVIEWERS = frozenset({"reviewer", "admin"})
+SPEAKERS = frozenset({"submitter", "reviewer", "operator", "admin"})
+NOBODY: frozenset[str] = frozenset()
+
+#: (method, page, last word of an action) → who gets past. The run is at its patch gate; none of the callers
+#: asked for its task.
+TABLE: dict[tuple[str, str], frozenset[str]] = {
+    ("GET", ""): ASKING,
+    ("GET", "tasks/"): ASKING,
+    ("GET", "tasks/new/"): SUBMITTERS,
+    ("POST", "tasks/new/"): SUBMITTERS,
+    ("GET", "tasks/{task_id}/"): ALL,
+    ("GET", "tasks/{task_id}/edit/"): OPERATORS,
+    ("POST", "tasks/{task_id}/edit/"): OPERATORS,
+    **{
+        ("POST", f"tasks/{{task_id}}/{action}/"): OPERATORS
+        for action in (
+            "submit",
+            "cancel",
+            "delete",
+            "retry",
+            "run_now",
+            "access_renewed",
+            "archive",
+            "restore",
+            "instructions",
+        )
+    },
+    ("POST", "tasks/{task_id}/run_again/"): SUBMITTERS,
+    ("GET", "runs/"): ASKING,
+    ("GET", "runs/{run_id}/"): ALL,
+    ("GET", "runs/{run_id}/events/"): ALL,
+    ("GET", "runs/{run_id}/events.jsonl"): ALL,
+    **{
+        ("POST", f"runs/{{run_id}}/{action}/"): OPERATORS
+        for action in ("cancel", "wind_down", "pause", "resume")
+    },
+    ("POST", "runs/{run_id}/note/"): SPEAKERS,
+    ("GET", "artifacts/{artifact_id}/"): ALL,
+    ("GET", "artifacts/{artifact_id}/files/{index}/"): ALL,
+    ("GET", "repositories/"): ASKING,
+    ("GET", "repositories/{name}/"): ALL,
+    ("GET", "workers/"): ASKING,
+    ("GET", "lifecycle/"): ASKING,
+    ("GET", "notifications/"): ASKING,
+    ("GET", "patterns/"): NOBODY,
+    ("GET", "approvals/"): ASKING,
+    ("POST", "approvals/bulk/"): ASKING,
+    ("GET", "approvals/{approval_id}/"): ALL,
+    ("GET", "approvals/{approval_id}/standing/"): ALL,
+    ("POST", "approvals/{approval_id}/decision/"): REVIEWERS,
+    ("POST", "approvals/{approval_id}/waiver/"): OPERATORS,
+}
+#: For everybody, signed in or not; each has tests of its own.
+OPEN = frozenset({"accounts/login/", "accounts/logout/", "accounts/demo/{name}/", "favicon.ico"})
+ELSEWHERE = ("api/", "^api", "admin/", "healthz", "readyz", "metrics")
+REFUSED = frozenset({403, 404})
+
+
+@pytest.fixture
+def ids() -> dict[str, str]:
+    holder = factories.run_in(RunStatus.WAITING_FOR_APPROVAL)
+    run = holder.run
+    request = run.approvals.get()
+    return {
+        "task_id": run.task_id,
+        "run_id": run.pk,
+        "artifact_id": (holder.state.patch or {})["id"],
+        "index": "0",
+        "name": run.repository.name,
+        "approval_id": request.pk,
+        "sha": request.subject_sha256,
+    }
+
+
+@pytest.fixture
+def callers() -> dict[str, Client]:
+    people = {role.value: factories.person(role) for role in PersonRole}
+    people["reviewer elsewhere"] = factories.person(PersonRole.REVIEWER, repository=factories.repository())
+    people["no role"] = factories.person()
+    clients = {name: Client() for name in people}
+    for name, client in clients.items():
+        client.force_login(people[name])
+    return clients
+
+
+def pages() -> Iterator[str]:
+    """Every page, from the URL configuration, as a template of its address."""
+    for route in _routes(get_resolver().url_patterns):
+        if not route.startswith(ELSEWHERE):
+            yield re.sub(r"<\w+:(\w+)>", r"{\1}", route)
+
+
+def _routes(patterns: list[Any], prefix: str = "") -> Iterator[str]:
+    for pattern in patterns:
+        here = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from _routes(pattern.url_patterns, here)
+        elif isinstance(pattern, URLPattern):
+            yield here
+
+
+def test_every_page_has_a_row():
+    told = {page for _, page in TABLE} | OPEN
+    actions = {"tasks/{task_id}/{action}/": "tasks/", "runs/{run_id}/{action}/": "runs/"}
+    untold = {page for page in pages() if page not in told and page not in actions}
+    assert untold == set()
+    gone = {page for page in told if page not in set(pages()) and not _is_action(page)}
+    assert gone == set()
+
+
+def _is_action(page: str) -> bool:
+    return re.fullmatch(r"(tasks/{task_id}|runs/{run_id})/\w+/", page) is not None
+
+
+def test_every_action_has_a_row():
+    from runs.web import actions
+
+    known = {f"tasks/{{task_id}}/{name}/" for name in actions._TASK_ACTIONS}
+    known |= {f"runs/{{run_id}}/{name}/" for name in (*actions._DIRECTIVES, "note")}
+    assert {page for method, page in TABLE if method == "POST" and _is_action(page)} - {
+        "tasks/{task_id}/edit/"
+    } == known
+
+
+def _ask(client: Client, method: str, page: str, ids: dict[str, str]) -> Any:
+    """One call, undone again: every caller finds the same world."""
+    form = {
+        "decision": "reject",
+        "version": "1",
+        "subject_sha256": ids["sha"],
+        "comment": "Not like this.",
+        "reason": "Not needed.",
+        "guard": "secret_scan",
+        "text": "A word.",
+    }
+    with transaction.atomic():
+        if method == "GET":
+            answer = client.get(f"/{page.format(**ids)}")
+        else:
+            answer = client.post(f"/{page.format(**ids)}", form)
+        transaction.set_rollback(True)
+    return answer
+
+
+def test_exactly_the_listed_people_pass(ids, callers):
+    passed = {row: frozenset(_passing(callers, *row, ids)) for row in TABLE}
+    assert passed == TABLE
+
+
+def _passing(callers: dict[str, Client], method: str, page: str, ids: dict[str, str]) -> Iterator[str]:
+    for name, client in callers.items():
+        answer = _ask(client, method, page, ids)
+        assert answer.status_code < 500, (method, page, name)
+        if answer.status_code not in REFUSED:
+            yield name
+
+
+def test_strangers_are_sent_to_the_sign_in(ids):
+    for method, page in TABLE:
+        answer = _ask(Client(), method, page, ids)
+        assert (answer.status_code, answer.url.split("?")[0]) == (302, "/accounts/login/"), page
+
+
+def test_what_is_elsewhere_is_not_there(ids, callers):
+    for name in ("reviewer elsewhere", "no role"):
+        for method, page in TABLE:
+            if method == "GET" and "{" in page:
+                assert _ask(callers[name], method, page, ids).status_code == 404, (name, page)
