@@ -4,7 +4,8 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 BIN := .venv/bin
-PROCESSES ?= 2
+# Twice the cores of a small machine: many tests wait for a server, a worker or a lock
+PROCESSES ?= 4
 
 .PHONY: help setup run test test-unit test-browser lint verify fmt clean
 
@@ -28,7 +29,7 @@ run: setup  ## Start everything at http://127.0.0.1:8000/ (UP="--port 8001 --no-
 	@exec $(BIN)/python manage.py up $(UP)
 
 test: setup  ## Run the tests, all but the browser's and the long forms
-	@$(BIN)/pytest -n $(PROCESSES) --ignore tests/browser -m "not long" $(ARGS)
+	@$(BIN)/pytest -n $(PROCESSES) --dist worksteal --ignore tests/browser -m "not long" $(ARGS)
 
 test-unit: setup  ## Run the tests that need no database (seconds)
 	@$(BIN)/pytest tests/unit $(ARGS)

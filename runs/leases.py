@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from agentplatform.clock import database_now
 from agentplatform.ids import new_id
@@ -77,9 +78,8 @@ def lease_claim(
 
 def _note_asking(worker: WorkerAccount) -> None:
     """Who asks for work, and when: once in a while, for a waiting claim asks twice a second."""
-    now = database_now()
-    if worker.last_asked_at is None or now - worker.last_asked_at > ASKED_EVERY:
-        WorkerAccount.objects.filter(pk=worker.pk).update(last_asked_at=now)
+    long_ago = Q(last_asked_at__isnull=True) | Q(last_asked_at__lt=Now() - ASKED_EVERY)
+    WorkerAccount.objects.filter(long_ago, pk=worker.pk).update(last_asked_at=Now())
 
 
 def _taken_meanwhile(worker: WorkerAccount, key: str) -> Claim | None:
@@ -122,7 +122,7 @@ def _candidates(principal: Principal, roles: list[str], labels: frozenset[str]) 
     # Labels say what a sandbox offers; the git integration has none, and runs nothing.
     able = Q(needs__contained_by=sorted(labels)) | Q(claim_role=Role.GIT_INTEGRATION)
     rows: QuerySet[Run] = Run.objects.filter(able, claim_role__in=roles)
-    rows = rows.filter(Q(not_before__isnull=True) | Q(not_before__lte=database_now()))
+    rows = rows.filter(Q(not_before__isnull=True) | Q(not_before__lte=Now()))
     if principal.repositories:
         rows = rows.filter(repository_id__in=principal.repositories)
     yield from rows.order_by("-begun", "queue_key", "pk").values_list("pk", "repository_id")[:CANDIDATES]
@@ -173,8 +173,7 @@ def lease_heartbeat(*, principal: Principal, run_id: str, token: str) -> Beat:
     """Renew the lease and hear the directive. Raises ``LeaseLost``; an expired lease is never revived."""
     with transaction.atomic():
         run = store.lock_run(run_id)
-        lease = store.active_lease(run_id)
-        now = database_now()
+        lease, now = store.lease_and_clock(run_id)
         if lease is None or not store.holds(lease, principal.id, token, now):
             raise LeaseLost(fence=run.fence)
         state = RunState.from_json(run.state)

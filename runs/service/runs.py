@@ -11,7 +11,6 @@ from functools import cached_property
 
 from django.db import transaction
 
-from agentplatform.clock import database_now
 from agentplatform.ids import new_id
 from runs import projections, store
 from runs.domain.commands import Command, Context, Decision, NextRun
@@ -103,11 +102,12 @@ def _take(run_id: str, commands: Sequence[Command]) -> _Hand:
     run = store.lock_run(run_id)
     # Read the clock, keys and lease after the run's lock: a takeover may have happened while we waited.
     keys = [command.key for command in commands if command.key]
+    lease, now = store.lease_and_clock(run.pk)
     return _Hand(
         run=run,
         state=RunState.from_json(run.state),
-        lease=store.active_lease(run.pk),
-        now=database_now(),
+        lease=lease,
+        now=now,
         seen=store.find_keys(run.pk, keys) if keys else {},
     )
 

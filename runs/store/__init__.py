@@ -19,6 +19,7 @@ from runs.store.reads import (
     following,
     history_of,
     holds,
+    lease_and_clock,
     step_of,
     surroundings,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "history_of",
     "holds",
     "insert_run",
+    "lease_and_clock",
     "lease_token",
     "lock_claim_key",
     "lock_claimable",

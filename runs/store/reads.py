@@ -10,8 +10,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import cast
 
-from django.db.models import Max, Sum
+from django.db.models import DateTimeField, Func, Max, Sum
 
+from agentplatform.clock import database_now
 from runs.domain.facts import Actor, Artifact, Event, Json, stamp
 from runs.domain.policy import Effective, Level, effective
 from runs.domain.retry import History
@@ -99,6 +100,15 @@ def history_of(run: Run, state: RunState, contract: Json) -> History:
         and previous.state.get("instruction_no") != state.instruction_no,
         runs_by_rule=rules,
     )
+
+
+def lease_and_clock(run_id: str) -> tuple[Lease | None, datetime]:
+    """The lease in force and the database's present moment, both read after the run's lock."""
+    read_at = Func(function="clock_timestamp", output_field=DateTimeField())
+    rows = Lease.objects.filter(run_id=run_id, ended_at__isnull=True).annotate(read_at=read_at)
+    for lease in rows:
+        return lease, lease.read_at
+    return None, database_now()
 
 
 def active_lease(run_id: str) -> Lease | None:

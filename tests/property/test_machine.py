@@ -137,7 +137,7 @@ def _run(examples: int, steps: int) -> None:
 
 @pytest.mark.django_db
 def test_promises_hold_whatever_is_tried():
-    _run(20, 25)
+    _run(15, 25)
 
 
 @pytest.mark.long
