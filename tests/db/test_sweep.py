@@ -7,7 +7,7 @@ import pytest
 from django.db.models import F
 
 from agentplatform.clock import database_now
-from runs import auth, leases, service, timeouts
+from runs import auth, leases, service, store, timeouts
 from runs.domain.errors import LeaseLost, RunTerminal
 from runs.domain.outcome import outcome
 from runs.domain.state import RunState
@@ -120,8 +120,8 @@ def test_a_run_that_worked_too_long_has_used_up_its_budget(monkeypatch):
     holder = factories.run_in(S.EXECUTING, budget={"max_duration_seconds": 600})
     later = database_now() + timedelta(seconds=601)
     Lease.objects.filter(run_id=holder.run_id).update(expires_at=later + timedelta(seconds=60))
-    for module in (timeouts, service.runs):
-        monkeypatch.setattr(module, "database_now", lambda: later)
+    monkeypatch.setattr(timeouts, "database_now", lambda: later)
+    monkeypatch.setattr(store, "lease_and_clock", lambda run_id: (store.active_lease(run_id), later))
     assert timeouts.sweep() == [Swept(holder.run_id, "run", "timeout")]
     assert (run_of(holder).status, run_of(holder).failure_category) == (S.FAILED, "BUDGET_EXCEEDED")
 
