@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from rest_framework.request import Request
 
-from runs.domain.facts import Actor, Event, Json, stamp
+from runs.domain.facts import Json, stamp
 from runs.domain.state import RunState
 from runs.domain.timeline import Item
 from runs.domain.timeline import timeline as told
@@ -24,7 +24,7 @@ def timeline(request: Request, run: Run, *, upto: int) -> Json:
     rows = RunEvent.objects.filter(run=run, sequence__gt=last - WINDOW, sequence__lte=last).order_by(
         "sequence"
     )
-    phases = told([_event(row) for row in rows])
+    phases = told([row.as_fact() for row in rows])
     earlier = f"{request.path}?upto={last - WINDOW}" if last > WINDOW else None
     return {
         "phases": [
@@ -47,25 +47,6 @@ def _item(item: Item) -> Json:
         "icon": said.icon,
         "artifact_id": said.artifact_id or None,
     }
-
-
-def _event(row: RunEvent) -> Event:
-    return Event(
-        run_id=row.run_id,
-        sequence=row.sequence,
-        type=row.event_type,
-        from_status=row.from_status,
-        to_status=row.to_status,
-        attempt=row.attempt,
-        actor=Actor(row.actor_type, row.actor_id, row.actor_name),
-        fence=row.fence,
-        payload=row.payload,
-        facts=row.facts,
-        recorded_at=stamp(row.recorded_at),
-        occurred_at=stamp(row.occurred_at),
-        schema_version=row.schema_version,
-        id=row.pk,
-    )
 
 
 # --- receipt --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
+from runs.domain.facts import Actor, Event, stamp
 from runs.domain.table import MOVES, edges
 from runs.domain.vocabulary import (
     ACTIVE,
@@ -144,6 +145,30 @@ class RunEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} {self.sequence} {self.event_type}"
+
+    def as_fact(self) -> Event:
+        """The stored event as the domain sees it."""
+        return Event(
+            run_id=self.run_id,
+            sequence=self.sequence,
+            type=self.event_type,
+            from_status=self.from_status,
+            to_status=self.to_status,
+            attempt=self.attempt,
+            actor=Actor(self.actor_type, self.actor_id, self.actor_name),
+            fence=self.fence,
+            payload=self.payload,
+            facts=self.facts,
+            recorded_at=stamp(self.recorded_at),
+            occurred_at=stamp(self.occurred_at),
+            schema_version=self.schema_version,
+            id=self.pk,
+            key=self.idempotency_key or "",
+            fingerprint=self.request_fingerprint,
+            parent=self.parent,
+            previous_hash=self.previous_hash,
+            hash=self.hash,
+        )
 
 
 class Attempt(models.Model):

@@ -13,7 +13,7 @@ from typing import cast
 from django.db.models import DateTimeField, Func, Max, Sum
 
 from agentplatform.clock import database_now
-from runs.domain.facts import Actor, Artifact, Event, Json, stamp
+from runs.domain.facts import Artifact, Event, Json
 from runs.domain.policy import Effective, Level, effective
 from runs.domain.retry import History
 from runs.domain.state import RunState
@@ -143,24 +143,4 @@ def events_of(run_id: str, *, after: int = 0) -> Iterable[Event]:
 
 def event_of(row: RunEvent) -> Event:
     """A stored event as the domain sees it."""
-    return Event(
-        run_id=row.run_id,
-        sequence=row.sequence,
-        type=row.event_type,
-        from_status=row.from_status,
-        to_status=row.to_status,
-        attempt=row.attempt,
-        actor=Actor(row.actor_type, row.actor_id, row.actor_name),
-        fence=row.fence,
-        payload=row.payload,
-        facts=row.facts,
-        recorded_at=stamp(row.recorded_at),
-        occurred_at=stamp(row.occurred_at),
-        schema_version=row.schema_version,
-        id=row.pk,
-        key=row.idempotency_key or "",
-        fingerprint=row.request_fingerprint,
-        parent=row.parent,
-        previous_hash=row.previous_hash,
-        hash=row.hash,
-    )
+    return row.as_fact()
