@@ -7,6 +7,9 @@ BIN := .venv/bin
 # Twice the cores of a small machine: many tests wait for a server, a worker or a lock
 PROCESSES ?= 4
 
+# Product and tests are many short processes: each would compile all of it anew
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup run test test-unit test-browser lint verify fmt clean
 
 help:  ## Print the targets
