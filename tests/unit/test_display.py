@@ -77,7 +77,7 @@ def test_every_standing_has_exactly_one_state():
     )
     seen = {display_state(Standing(*values)) for values in columns}
     rest = (Directive.CONTINUE.value, False, "", "", False, "")
-    seen.add(display_state(Standing(TaskStatus.COMPLETED.value, True, "", *rest)))  # noqa: FBT003  archived
+    seen.add(display_state(Standing(TaskStatus.COMPLETED.value, True, "", *rest)))
     assert seen == set(Display)
 
 
