@@ -7,38 +7,19 @@ because it is part of a stretch of work or of what follows it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from runs.domain.documents import passed
 from runs.domain.facts import Event, Json
 from runs.domain.guards import LABELS
-from runs.domain.vocabulary import Ev, FailureCategory, Gate, RunStatus
-
-KEY, NORMAL, DETAIL = 3, 2, 1
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A sentence without its full stop. ``artifact_id`` is what can be read about it."""
-
-    sentence: str
-    tone: str = "quiet"
-    icon: str = "dot"
-    importance: int = NORMAL
-    detail: str = ""
-    artifact_id: str = ""
+from runs.domain.said import DETAIL, KEY, NORMAL, Said, failure_words, listed, plural, short
+from runs.domain.vocabulary import Ev, Gate, RunStatus
 
 
 def tell(event: Event) -> Said | None:
     """What happened, in words; None for parts of a stretch of work and for unknown types."""
     teller = _TELLERS.get(event.type)
     return teller(event) if teller else None
-
-
-def plural(count: int, one: str, many: str = "") -> str:
-    """``1 file``, ``3 files``."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 # --- starting ------------------------------------------------------------------------------------
@@ -326,29 +307,6 @@ def _retry(event: Event) -> Said:
 
 def _cleanup(event: Event) -> Said:
     return Said("Clean-up reported", detail=event.payload.get("cleanup", ""), importance=DETAIL)
-
-
-def failure_words(failure: Json) -> str:
-    """The summary of a failure, or its category in words."""
-    if failure.get("summary"):
-        return short(str(failure["summary"])).rstrip(".")
-    category = failure.get("category") or FailureCategory.UNKNOWN
-    return FailureCategory(category).label.lower()
-
-
-def listed(names: list[str]) -> str:
-    """``ruff``, ``ruff and pytest``, ``ruff, pytest and 3 more``."""
-    if len(names) <= 1:
-        return "".join(names)
-    if len(names) <= 3:  # noqa: PLR2004
-        return f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"{names[0]}, {names[1]} and {len(names) - 2} more"
-
-
-def short(text: str, limit: int = 160) -> str:
-    """The first line, cut at a word where it is long."""
-    line = next((part.strip() for part in str(text).splitlines() if part.strip()), "")
-    return line if len(line) <= limit else line[:limit].rsplit(" ", 1)[0] + "…"
 
 
 _TELLERS: Final[dict[str, Callable[[Event], Said | None]]] = {

@@ -14,7 +14,8 @@ from typing import Final
 from runs.domain.display import Display
 from runs.domain.facts import Event, Json, moment
 from runs.domain.payloads import cost_of
-from runs.domain.sentences import KEY, NORMAL, Said, plural, short, tell
+from runs.domain.said import KEY, NORMAL, Said, plural, short
+from runs.domain.sentences import tell
 from runs.domain.vocabulary import Ev, Gate, RunStatus
 from runs.domain.waiting import spell
 

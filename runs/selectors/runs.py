@@ -11,7 +11,7 @@ from django.urls import reverse
 from runs.auth import Principal, visible_repositories
 from runs.domain.display import Display
 from runs.domain.facts import Json
-from runs.domain.sentences import failure_words
+from runs.domain.said import failure_words
 from runs.domain.state import RunState
 from runs.models import Repository, Run
 from runs.selectors import filters

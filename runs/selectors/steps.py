@@ -8,7 +8,7 @@ from typing import Final
 from django.urls import reverse
 
 from runs.domain.facts import Json
-from runs.domain.sentences import failure_words, short
+from runs.domain.said import failure_words, short
 from runs.domain.vocabulary import AttemptState, StepState
 from runs.models import Attempt, Run, Step
 from runs.selectors.words import joined, money, when

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from runs.auth import Action, Principal, may
 from runs.domain.facts import Json
-from runs.domain.sentences import short
+from runs.domain.said import short
 from runs.domain.tasks import TaskState
 from runs.domain.vocabulary import TASK_FINAL, CompletionMode, TaskEv, TaskStatus
 from runs.models import Run, Task, TaskEvent

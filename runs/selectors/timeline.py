@@ -8,7 +8,7 @@ from typing import Final
 from django.urls import reverse
 
 from runs.domain.facts import Actor, Event, Json, moment, stamp
-from runs.domain.sentences import DETAIL, KEY, NORMAL
+from runs.domain.said import DETAIL, KEY, NORMAL
 from runs.domain.timeline import Item, timeline
 from runs.models import Run, RunEvent
 from runs.selectors.words import when

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from runs.domain.facts import Actor, Event, stamp
-from runs.domain.sentences import _TELLERS, KEY, failure_words, listed, short, tell
+from runs.domain.said import KEY, failure_words, listed, short
+from runs.domain.sentences import _TELLERS, tell
 from runs.domain.timeline import Item, Phase, timeline
 from runs.domain.vocabulary import Ev, RunStatus
 
