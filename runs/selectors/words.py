@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -61,6 +62,12 @@ def lowered(display: Json) -> Json:
 def joined(*parts: str) -> str:
     """The parts that are not empty, with a middle dot between."""
     return " · ".join(part for part in parts if part)
+
+
+def named(names: Sequence[str], limit: int = 3) -> str:
+    """The first of the names, and how many more there are."""
+    shown = ", ".join(names[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
 
 
 def brief_id(row_id: str) -> str:

@@ -1,0 +1,128 @@
+"""The context of the review page: its head, its place in the queue, its parts, and what one may do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.urls import reverse
+
+from approvals import rows
+from approvals.models import ApprovalRequest
+from approvals.pages.asked import asked, done
+from approvals.pages.evidence import decision_of, guard_of, guards_lead, untrusted
+from approvals.pages.review import Review
+from approvals.pages.since import newer_than
+from approvals.pages.subjects import subject_of
+from approvals.policy import CHANGEABLE
+from approvals.selectors import ids_in_turn
+from runs.domain.facts import Json
+from runs.domain.vocabulary import Gate, Risk
+from runs.selectors.diff import patch_diff
+from runs.selectors.words import named, risk_badge, when
+
+_APPROVE = {Gate.QUESTION: "Answer", Gate.BUDGET: "Raise the budget"}
+
+
+def review_context(
+    review: Review, *, error: str = "", comment: str = "", newer: ApprovalRequest | None = None
+) -> Json:
+    """The whole context of approvals/review.html. ``error`` and ``comment`` come back after a refusal."""
+    request = review.request
+    closed = review.entry.closed
+    return {
+        "request_id": request.pk,
+        "head": _head(review),
+        "closed": closed,
+        "error": error,
+        "comment": comment,
+        "newer": newer_than(review, newer) if newer else None,
+        "asked": asked(review),
+        "done": done(review) if review.gate is Gate.PATCH else None,
+        "subject": subject_of(review),
+        "guards": [guard_of(review, guard, is_open=not closed) for guard in request.guards],
+        "guards_lead": guards_lead(request.guards),
+        "decisions": [decision_of(decision) for decision in review.around.decisions.get(request.pk, ())],
+        "stuck": review.entry.stuck,
+        "rights": review.entry.rights,
+        "untrusted": untrusted(review),
+        "diff": _diff(review),
+        "verdict": None if closed else _verdict(review, error, comment),
+    }
+
+
+# --- head -----------------------------------------------------------------------------------------
+
+
+def _head(review: Review) -> Json:
+    request = review.request
+    return {
+        "display": review.entry.display,
+        "title": request.task.title,
+        "gate": rows.gate_name(request),
+        "risk": _risk_sentence(review),
+        "risk_tone": risk_badge(request.effective_risk)["tone"],
+        "requested": when(request.requested_at),
+        "due": None if review.entry.closed else when(request.due_at),
+        "run": {"id": request.run_id, "number": request.run.attempt_no},
+        "task_id": request.task_id,
+        "repository": request.repository.name,
+        "place": _place(review),
+    }
+
+
+def _risk_sentence(review: Review) -> str:
+    own, effective = Risk(review.state.risk_level), Risk(review.request.effective_risk)
+    if effective is own:
+        return f"{own.label.lower()} risk"
+    by = f" by {named(review.risky)}" if review.risky else ""
+    return f"{own.label.lower()} risk, raised to {effective.label.lower()}{by}"
+
+
+def _place(review: Review) -> Json | None:
+    """Where this stands in the viewer's own queue, and the way to the next."""
+    mine = ids_in_turn(review.principal)
+    others = [pk for pk in mine if pk != review.request.pk]
+    if not mine:
+        return None
+    after = next((pk for pk in others if pk in mine[_index(mine, review.request.pk) :]), (others or [""])[0])
+    return {
+        "number": _index(mine, review.request.pk) if review.request.pk in mine else None,
+        "of": len(mine),
+        "next": reverse("approval", args=[after]) if after else "",
+    }
+
+
+def _index(ids: Sequence[str], wanted: str) -> int:
+    """Counted from 1; 0 where it is not among them."""
+    return ids.index(wanted) + 1 if wanted in ids else 0
+
+
+# --- difference and verdict -------------------------------------------------------------------------
+
+
+def _diff(review: Review) -> Json | None:
+    if review.gate is not Gate.PATCH or review.subject is None:
+        return None
+    found: Json = patch_diff(review.subject, risky=review.risky, unplanned=review.unplanned)
+    return found
+
+
+def _verdict(review: Review, error: str, comment: str) -> Json:
+    request, rights = review.request, review.entry.rights
+    return {
+        "href": reverse("approval-decision", args=[request.pk]),
+        "version": request.version,
+        "subject_sha256": request.subject_sha256,
+        "may": {
+            "approve": rights.approve,
+            "request_changes": rights.request_changes,
+            "reject": rights.reject,
+        },
+        "why_not": rights.why_not,
+        "hint": rights.warning,
+        "error": error,
+        "comment": comment,
+        "approve_label": _APPROVE.get(review.gate, ""),
+        "request_changes_offered": review.gate in CHANGEABLE,
+        "viewed_total": len(review.reading.get("files", ())),
+    }
