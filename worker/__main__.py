@@ -12,11 +12,11 @@ from types import FrameType
 import click
 
 from worker import __version__
-from worker.client import ControlPlane, read_token
+from worker.claiming import Worker
+from worker.client.errors import Refused
+from worker.client.plane import ControlPlane, read_token
 from worker.config import ROLES, WorkerConfig
 from worker.drain import Drain
-from worker.errors import Refused
-from worker.loop import Worker
 
 DEFAULT_WORK_DIR = Path(os.environ.get("AGENTPLATFORM_DATA_DIR", "var")) / "sandboxes"
 

@@ -7,15 +7,15 @@ import logging
 from collections.abc import Sequence
 from itertools import count
 
-from worker.client import LeasedRun
+from worker.client.errors import LeaseLost
+from worker.client.heartbeat import Heartbeat
+from worker.client.plane import LeasedRun
+from worker.client.protocol import CANCEL, PAUSE, WIND_DOWN, Answer, Artifact, Claim, Json
+from worker.client.transport import Content
 from worker.config import WorkerConfig
 from worker.drain import Drain
-from worker.errors import LeaseLost
-from worker.heartbeat import Heartbeat
-from worker.masking import Masker
-from worker.protocol import CANCEL, PAUSE, WIND_DOWN, Answer, Artifact, Claim, Json
-from worker.sandbox import Checkout, Sandbox
-from worker.transport import Content
+from worker.sandbox.folder import Checkout, Sandbox
+from worker.sandbox.masking import Masker
 
 logger = logging.getLogger("worker")
 

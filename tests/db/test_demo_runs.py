@@ -17,10 +17,10 @@ from runs.domain.vocabulary import ArtifactKind, Ev, Gate, RunStatus
 from runs.models import Artifact, Person, PullRequest, Repository, Run, RunEvent, WorkerAccount
 from runs.pull_requests.run import create_pull_requests
 from tests.api.calls import Caller
-from worker.client import ControlPlane
+from worker.claiming import Worker
+from worker.client.plane import ControlPlane
 from worker.config import WorkerConfig
 from worker.drain import Drain
-from worker.loop import Worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

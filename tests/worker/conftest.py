@@ -12,11 +12,11 @@ import pytest
 
 from tests.worker.fake_control_plane import FakeControlPlane, State
 from tests.worker.repositories import FILES, commit_files, git
-from worker.client import ControlPlane
+from worker.claiming import Worker
+from worker.client.plane import ControlPlane
+from worker.client.transport import Patience
 from worker.config import WorkerConfig
 from worker.drain import Drain
-from worker.loop import Worker
-from worker.transport import Patience
 
 QUICK = Patience(attempts=8, seconds=10, wait_initial=0.01, wait_max=0.05)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.worker.fake_control_plane import FakeControlPlane
-from worker.client import ControlPlane, LeasedRun, read_token
-from worker.errors import DirectivePending, LeaseLost, Refused, Unavailable
-from worker.transport import Patience
+from worker.client.errors import DirectivePending, LeaseLost, Refused, Unavailable
+from worker.client.plane import ControlPlane, LeasedRun, read_token
+from worker.client.transport import Patience
 
 QUICK = Patience(attempts=5, seconds=5, wait_initial=0.01, wait_max=0.02)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.worker.judge_patches import CODE, RIGHT, WRONG, Case, make_patch
-from worker.judge import Evidence, judge_analysis, judge_patch
-from worker.protocol import Contract, Instruction
+from worker.checks.judge import Evidence, judge_analysis, judge_patch
+from worker.client.protocol import Contract, Instruction
 
 
 def evidence(case: Case, **changes: Any) -> Evidence:

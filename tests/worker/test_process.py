@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from worker.process import CappedOutput, Command, Limits, Result, end_marked, run_command
+from worker.sandbox.process import CappedOutput, Command, Limits, Result, end_marked, run_command
 
 Run = Callable[..., Result]
 # No marker, no session, no parent: only adoption finds this one.
@@ -162,7 +162,7 @@ def test_the_environment_is_what_was_given_and_no_more(run: Run, monkeypatch: py
 
 def test_a_command_dies_with_its_worker(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from worker.process import Command, run_command\n"
+        "import sys; from pathlib import Path; from worker.sandbox.process import Command, run_command\n"
         "run_command(Command(['/bin/sh', '-c', 'echo $$ > pid; sleep 1000'], Path(sys.argv[1]),"
         " {'PATH': '/usr/bin:/bin'}, marker='dies-with-worker', timeout_seconds=100))"
     )

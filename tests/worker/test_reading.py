@@ -9,13 +9,13 @@ from pathspec import GitIgnoreSpec
 
 from tests.worker.repositories import commit_files, git
 from worker.agents import AgentFailure, Job, invoke
-from worker.feedback import command_feedback, last_lines
-from worker.globs import matches
-from worker.livelog import LiveLog
-from worker.masking import Masker
-from worker.patch import read_patch
+from worker.checks.feedback import command_feedback, last_lines
+from worker.checks.globs import matches
+from worker.checks.patch import read_patch
+from worker.client.livelog import LiveLog
+from worker.client.protocol import Resume
 from worker.phases.planning import make_plan
-from worker.protocol import Resume
+from worker.sandbox.masking import Masker
 
 PATHS = [
     "a",
@@ -209,7 +209,7 @@ class Recorder:
 
 def test_a_live_log_sends_whole_masked_lines_at_growing_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder()
-    monkeypatch.setattr("worker.livelog.INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr("worker.client.livelog.INTERVAL_SECONDS", 0.0)
     live = LiveLog(recorder, "op", Masker(["hunter2hunter"]))  # type: ignore[arg-type]
     for part in (
         b"one\nhunter2",

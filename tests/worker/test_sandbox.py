@@ -18,10 +18,10 @@ import pytest
 
 from tests.worker.fake_control_plane import FakeControlPlane
 from tests.worker.repositories import commit_files, git
-from worker.git import GitError
-from worker.process import end_marked
-from worker.protocol import Repository
-from worker.sandbox import OWNER_FILE, PathOutside, RepositoryUnreachable, Sandbox, sweep_orphans
+from worker.client.protocol import Repository
+from worker.sandbox.folder import OWNER_FILE, PathOutside, RepositoryUnreachable, Sandbox, sweep_orphans
+from worker.sandbox.git import GitError
+from worker.sandbox.process import end_marked
 
 Make = Callable[..., Sandbox]
 

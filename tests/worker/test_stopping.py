@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.worker.fake_control_plane import FakeControlPlane
 from worker.drain import Drain
-from worker.process import end_marked
+from worker.sandbox.process import end_marked
 
 Work = Callable[..., None]
 Aside = Callable[..., threading.Thread]

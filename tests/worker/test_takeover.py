@@ -12,11 +12,11 @@ import pytest
 
 from tests.worker.fake_control_plane import FakeControlPlane
 from tests.worker.repositories import commit_files, git
-from worker.client import ControlPlane
+from worker.claiming import Worker
+from worker.client.errors import Refused, Unavailable
+from worker.client.plane import ControlPlane
 from worker.config import WorkerConfig
 from worker.drain import Drain
-from worker.errors import Refused, Unavailable
-from worker.loop import Worker
 
 Work = Callable[..., None]
 

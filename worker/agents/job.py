@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from worker.protocol import Instruction
+from worker.client.protocol import Instruction
 
 
 class AgentFailure(Exception):  # noqa: N818  named by what happened

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 
-from worker.errors import Refused
-from worker.git import GitError
+from worker.client.errors import Refused
+from worker.client.protocol import PAUSE, Artifact, Json
 from worker.phases.executing import PATCH_TYPE
 from worker.phases.failures import RunFailure
-from worker.process import end_marked
-from worker.protocol import PAUSE, Artifact, Json
+from worker.sandbox.git import GitError
+from worker.sandbox.process import end_marked
 from worker.session import RunSession
 
 logger = logging.getLogger("worker")

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from worker.agents import AgentFailure, Invocation, Job, invoke
 from worker.agents.job import as_text
-from worker.errors import Refused
-from worker.feedback import last_lines
-from worker.git import GitError
-from worker.livelog import LiveLog
+from worker.checks.feedback import last_lines
+from worker.client.errors import Refused
+from worker.client.livelog import LiveLog
+from worker.client.protocol import WIND_DOWN, Artifact, Json
 from worker.phases.failures import RunFailure
 from worker.phases.preparing import agent_checkout, working_directory
-from worker.process import Command, Result, run_command
-from worker.protocol import WIND_DOWN, Artifact, Json
-from worker.sandbox import Checkout
+from worker.sandbox.folder import Checkout
+from worker.sandbox.git import GitError
+from worker.sandbox.process import Command, Result, run_command
 from worker.session import RunSession, Stopped
 
 STEP_SECONDS = 900.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from worker.feedback import clean
-from worker.protocol import Json
+from worker.checks.feedback import clean
+from worker.client.protocol import Json
 
 SUMMARY_LIMIT = 2000
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from worker.judge import Evidence, judge_analysis, judge_patch
+from worker.checks.judge import Evidence, judge_analysis, judge_patch
+from worker.client.protocol import Artifact, Json
 from worker.phases.failures import RunFailure
 from worker.phases.preparing import open_sandbox
-from worker.protocol import Artifact, Json
 from worker.session import RunSession
 
 

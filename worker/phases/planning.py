@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from worker.globs import matches
-from worker.protocol import Contract, Json, Resume
+from worker.checks.globs import matches
+from worker.client.protocol import Contract, Json, Resume
 from worker.session import RunSession
 
 EVERYTHING = "**"

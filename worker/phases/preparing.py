@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from worker import __version__
-from worker.feedback import last_lines
+from worker.checks.feedback import last_lines
 from worker.phases.failures import RunFailure
-from worker.process import Command, Result, run_command
-from worker.sandbox import Checkout, PathOutside, RepositoryUnreachable, Sandbox
+from worker.sandbox.folder import Checkout, PathOutside, RepositoryUnreachable, Sandbox
+from worker.sandbox.process import Command, Result, run_command
 from worker.session import RunSession
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md", ".github/copilot-instructions.md")

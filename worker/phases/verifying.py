@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from worker.git import GitError
+from worker.checks.verifier import BaselineCache, Check, Interrupted, checks_of, make_report, run_check
+from worker.client.protocol import Artifact, Json, Verifier
 from worker.phases.failures import RunFailure
 from worker.phases.preparing import open_sandbox, run_setup, set_up, working_directory
-from worker.protocol import Artifact, Json, Verifier
-from worker.sandbox import Checkout, Sandbox
+from worker.sandbox.folder import Checkout, Sandbox
+from worker.sandbox.git import GitError
 from worker.session import RunSession
-from worker.verifier import BaselineCache, Check, Interrupted, checks_of, make_report, run_check
 
 SETUP_CHECK = "setup"
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import httpx
 
-from worker.protocol import Answer, Artifact, Beat, Claim, Json, Lease, Resume
-from worker.transport import (
+from worker.client.protocol import Answer, Artifact, Beat, Claim, Json, Lease, Resume
+from worker.client.transport import (
     ComeBackLater,
     Content,
     Patience,

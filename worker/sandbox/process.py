@@ -1,6 +1,6 @@
 """Running a command that nobody trusts: bounded in time, output, files and offspring.
 
-The command runs below `worker/supervisor.py` in its own session, with exactly the environment it
+The command runs below `supervisor.py` in its own session, with exactly the environment it
 is given. Its output is read to the end whatever its size, and kept as a head and a tail. When
 `run_command` returns, nothing that the command started is alive, or `group_gone` says so.
 """
@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -174,7 +175,7 @@ def _start(command: Command) -> tuple[subprocess.Popen[bytes], IO[bytes], int]:
     processes = 0 if os.geteuid() == 0 else limits.processes
     numbers = [command.kill_after_seconds, write_end, limits.file_bytes, cpu, processes]
     head = [sys.executable, "-I", "-S", str(SUPERVISOR), *(str(number) for number in numbers)]
-    with tempfile.TemporaryFile() as stdin:
+    with tempfile.TemporaryFile() as stdin, _termination_held_back():
         stdin.write(command.stdin)
         stdin.seek(0)
         process = subprocess.Popen(
@@ -190,6 +191,16 @@ def _start(command: Command) -> tuple[subprocess.Popen[bytes], IO[bytes], int]:
     os.close(write_end)
     os.close(output_end)
     return process, os.fdopen(output, "rb", buffering=0), read_end
+
+
+@contextmanager
+def _termination_held_back() -> Iterator[None]:
+    """What is started meanwhile inherits it: a supervisor told to stop before it listens hears it later."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _drain(pipe: IO[bytes], output: CappedOutput, on_output: Callable[[bytes], None], *, blocks: int) -> bool:

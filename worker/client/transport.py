@@ -13,8 +13,8 @@ from typing import TypeVar
 import httpx
 import stamina
 
-from worker.errors import BadAnswer, Unavailable, refusal
-from worker.protocol import Json
+from worker.client.errors import BadAnswer, Unavailable, refusal
+from worker.client.protocol import Json
 
 T = TypeVar("T")
 Content = bytes | Path

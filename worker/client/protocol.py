@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from worker.errors import BadAnswer
+from worker.client.errors import BadAnswer
 
 Json = dict[str, Any]
 

@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from worker.git import GitError, Mirror, Tree
-from worker.process import end_marked
-from worker.protocol import Repository
+from worker.client.protocol import Repository
+from worker.sandbox.git import GitError, Mirror, Tree
+from worker.sandbox.process import end_marked
 
 logger = logging.getLogger("worker")
 

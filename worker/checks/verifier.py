@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.feedback import command_feedback, summarize
-from worker.process import Command, Result, run_command
-from worker.protocol import Json, Resume, Verifier
-from worker.sandbox import Checkout
+from worker.checks.feedback import command_feedback, summarize
+from worker.client.protocol import Json, Resume, Verifier
+from worker.sandbox.folder import Checkout
+from worker.sandbox.process import Command, Result, run_command
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import time
 
-from worker.client import LeasedRun
-from worker.errors import WorkerError
-from worker.masking import Masker
+from worker.client.errors import WorkerError
+from worker.client.plane import LeasedRun
+from worker.sandbox.masking import Masker
 
 logger = logging.getLogger("worker")
 

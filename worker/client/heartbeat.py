@@ -11,9 +11,9 @@ import logging
 import threading
 import time
 
-from worker.client import LeasedRun
-from worker.errors import BadAnswer, LeaseLost, Refused, Unavailable
-from worker.protocol import CONTINUE
+from worker.client.errors import BadAnswer, LeaseLost, Refused, Unavailable
+from worker.client.plane import LeasedRun
+from worker.client.protocol import CONTINUE
 
 logger = logging.getLogger("worker")
 

@@ -6,16 +6,16 @@ import logging
 import random
 import uuid
 
-from worker.client import ControlPlane
+from worker.client.errors import BadAnswer, DirectivePending, LeaseLost, Refused, Unavailable
+from worker.client.heartbeat import Heartbeat
+from worker.client.plane import ControlPlane
+from worker.client.protocol import WIND_DOWN, Claim
 from worker.config import ROLES, WorkerConfig
 from worker.drain import Drain
-from worker.errors import BadAnswer, DirectivePending, LeaseLost, Refused, Unavailable
-from worker.heartbeat import Heartbeat
 from worker.phases import EDITING, PHASES
 from worker.phases.endings import fail, hand_back, stop
 from worker.phases.failures import RunFailure
-from worker.protocol import WIND_DOWN, Claim
-from worker.sandbox import sweep_orphans
+from worker.sandbox.folder import sweep_orphans
 from worker.session import Draining, LeaseEnded, RunSession, Stopped
 
 logger = logging.getLogger("worker")

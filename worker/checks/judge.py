@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from worker.check_signals import is_test, settings_weakened, tests_weakened
-from worker.globs import matches
-from worker.patch import FileChange, read_patch
-from worker.protocol import Contract, Instruction, Json
+from worker.checks.check_signals import is_test, settings_weakened, tests_weakened
+from worker.checks.globs import matches
+from worker.checks.patch import FileChange, read_patch
+from worker.client.protocol import Contract, Instruction, Json
 
 _SOURCE_SUFFIXES: Mapping[str, tuple[str, ...]] = {
     "pytest": (".py", ".pyi"),

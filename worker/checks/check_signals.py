@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from worker.globs import matches
-from worker.patch import FileChange
+from worker.checks.globs import matches
+from worker.checks.patch import FileChange
 
 TEST_PATHS = (
     "test_*.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from worker.protocol import Json
+from worker.client.protocol import Json
 
 MOST_TESTS = 20
 MOST_ERRORS = 10

@@ -1,0 +1,1 @@
+"""Where untrusted things happen: folders, processes, git, and what may leave them."""
