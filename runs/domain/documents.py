@@ -6,11 +6,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from runs.domain.errors import GuardFailed, IllegalTransition, Invalid
 from runs.domain.facts import Artifact, Json
 from runs.domain.vocabulary import ArtifactKind
+
+#: What a question to a person may be about, beside what an agent asks.
+RED_BASE: Final = "red_base"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -91,15 +94,18 @@ def read_verification(artifact: Artifact, field: str, *, patch_sha256: str) -> J
         wrong["commands"] = ["must be a list of {name, command, exit_code, duration_ms}"]
     if document.get("feedback") is not None and not isinstance(document["feedback"], str | dict):
         wrong["feedback"] = ["must be text or an object"]
+    baseline: Any = document.get("baseline") or []
+    if not isinstance(baseline, list) or not all(_is_command(item) for item in baseline):
+        wrong["baseline"] = ["must be a list of {name, command, exit_code, duration_ms}"]
     _raise(field, wrong)
     if digest != patch_sha256:
         raise _about_another("verification", digest, patch_sha256)
-    names = ("name", "exit_code", "duration_ms", "timed_out", "flaky", "output_artifact_id")
+    names = ("name", "exit_code", "duration_ms", "timed_out", "flaky")
     return {
         **artifact.brief(),
         "patch_sha256": digest,
-        "commands": [{name: c.get(name) for name in names} for c in commands],
-        "baseline": document.get("baseline"),
+        "commands": [{name: c.get(name) for name in (*names, "output_artifact_id")} for c in commands],
+        "baseline": [{name: c.get(name) for name in (*names, "cached")} for c in baseline],
     }
 
 
@@ -117,6 +123,11 @@ def _is_command(item: Any) -> bool:
 def passed(command: Json) -> bool:
     """Whether a command of a report passed."""
     return command["exit_code"] == 0 and not command.get("timed_out")
+
+
+def red_before(report: Json | None) -> list[str]:
+    """Names of the checks that failed on the untouched base; one that passed when run again is no such."""
+    return [entry["name"] for entry in (report or {}).get("baseline") or () if not passed(entry)]
 
 
 def read_judgement(artifact: Artifact, field: str, *, subject_sha256: str) -> Json:

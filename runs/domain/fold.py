@@ -12,6 +12,7 @@ from typing import Final
 
 from runs.domain import fold_leases as leases
 from runs.domain import fold_work as work
+from runs.domain.documents import RED_BASE
 from runs.domain.facts import Event, Json
 from runs.domain.payloads import upcast
 from runs.domain.state import Changes, RunState
@@ -167,6 +168,7 @@ def _gate_opened(state: RunState, event: Event, payload: Json, facts: Json, chan
         "needed": facts.get("needed", 1),
         "version": 1,
     }
+    state.red_base_asked |= (facts.get("subject") or {}).get("about") == RED_BASE
 
 
 def _approved(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 from runs.domain import guards
 from runs.domain.commands import Context, Draft, NextRun
 from runs.domain.contract import timeout_seconds
+from runs.domain.documents import RED_BASE, red_before
 from runs.domain.facts import Event, Json, fingerprint, stamp
 from runs.domain.meanings import calls_for_approval, over_budget, spent_out
 from runs.domain.retry import BLOCK, NEW_RUN, NONE, REASONS, Retry, decide_retry
@@ -106,6 +107,29 @@ def _after_attempt(state: RunState, event: Event, context: Context) -> Follow:
 
 
 # --- checks and judgement -------------------------------------------------------------------------
+
+
+def _after_checks(state: RunState, event: Event, context: Context) -> Follow:
+    """Checks that fail on the untouched base too: by policy the end, a question, or work as usual."""
+    red, rule = red_before(state.verification), context.policy["on_red_base"]
+    if red and rule == "fail":
+        summary = f"{', '.join(red)} failed on the untouched base; the policy's on_red_base is fail."
+        failure = {**_failure(F.VERIFICATION_FAILED, RED_BASE, summary), "retryable": False}
+        yield _fail(state, failure)
+    elif event.type == Ev.VERIFICATION_PASSED:
+        return
+    elif red and rule == "ask" and not state.red_base_asked and state.directive != Directive.WIND_DOWN:
+        yield _ask_about_red_base(state, context, red)
+    else:
+        yield from _after_repair(state, event, context)
+
+
+def _ask_about_red_base(state: RunState, context: Context, red: list[str]) -> Draft:
+    """Once in a run: the answer is the agent's next feedback; the report stays where it is."""
+    question = f"{', '.join(red)} failed before anything was changed, and with the patch. What should happen?"
+    choices = ["Mend what was broken before, too", "Leave what was broken before as it is"]
+    subject = {"kind": "question", "about": RED_BASE, "question": question, "choices": choices}
+    return open_gate(state, context, Gate.QUESTION, fingerprint(subject), subject)
 
 
 def _after_repair(state: RunState, event: Event, context: Context) -> Follow:
@@ -349,7 +373,8 @@ _FOLLOWERS: Final[dict[str, Callable[[RunState, Event, Context], Follow]]] = {
     Ev.APPROVED: _after_approval,
     Ev.CHANGES_REQUESTED: _after_changes_requested,
     Ev.ATTEMPT_FINISHED: _after_attempt,
-    Ev.VERIFICATION_FAILED_RETRYABLE: _after_repair,
+    Ev.VERIFICATION_PASSED: _after_checks,
+    Ev.VERIFICATION_FAILED_RETRYABLE: _after_checks,
     Ev.JUDGE_REQUIRES_FIX: _after_repair,
     Ev.JUDGE_PASSED: _after_judge,
     Ev.PR_CREATED: _after_pr,

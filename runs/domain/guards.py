@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from runs.domain.documents import red_before
 from runs.domain.facts import Json
 from runs.domain.paths import matches
 from runs.domain.state import RunState
@@ -145,10 +146,15 @@ def _verification(e: Evidence) -> Found:
     flaky = [c["name"] for c in report["commands"] if c.get("flaky")]
     missing = [n for n in required_verifiers(e.contract, e.policy) if n not in passed or n in flaky]
     seen = f"{len(passed)} of {len(report['commands'])} commands passed on {patch['sha256'][:12]}"
+    red = red_before(report)
     if flaky:
         seen += f"; flaky: {_some(flaky)}"
+    if red:
+        seen += f"; failed on the untouched base: {_some(red)}"
     if missing:
         return False, f"{_some(missing)} not passed", seen, "Every required verifier passes, without flakes."
+    if red and e.policy["on_red_base"] != "continue":
+        return False, "red base", seen, "The checks pass on the base branch, or a person approves."
     return True, "passed", seen, ""
 
 

@@ -75,7 +75,7 @@ DEFAULTS: Final[Json] = {
     "timeouts": TIMEOUTS,
     "on_budget_exceeded": "stop",
     "on_approval_timeout": "cancel",
-    "on_red_base": "ask",
+    "on_red_base": "continue",
     "approvals": {"low": 1, "medium": 1, "high": 1, "critical": 1},
     "override": False,
     "retry_base_seconds": 5,
@@ -104,7 +104,8 @@ MEANINGS: Final[dict[str, str]] = {
     "timeouts": "Seconds until the sweep acts, one clock each",
     "on_budget_exceeded": "What happens at a limit: the run stops, or a person is asked",
     "on_approval_timeout": "What happens when nobody decides: the run is cancelled, fails, or is escalated",
-    "on_red_base": "What happens when the verifiers fail before anything was changed",
+    "on_red_base": "What happens when verifiers fail on the untouched base: the run fails, a person is asked,"
+    " or it goes on and says so",
     "approvals": "How many people must approve, by effective risk",
     "override": "Whether an admin may approve what they asked for themselves, with a reason",
     "retry_base_seconds": "The first delay before a retry; each further one doubles it",

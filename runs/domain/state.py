@@ -57,6 +57,7 @@ class RunState:
     report: Json | None = None
     verification: Json | None = None
     judgement: Json | None = None
+    red_base_asked: bool = False  #: a person was asked about checks that fail on the untouched base
     checkpoint: Json | None = None
     feedback: Json | None = None  #: {source, text, artifact_id}
     pending: dict[str, Json] = field(default_factory=dict)

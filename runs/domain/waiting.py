@@ -104,9 +104,7 @@ def _gate(gate: Json, around: Around) -> Wait:
     if kind is Gate.BUDGET:
         return Wait("budget", since, until, "operator", f"The budget is spent, asked {age} ago{until_words}.")
     if kind is Gate.QUESTION:
-        return Wait(
-            "question", since, until, "submitter", f"The agent asked a question {age} ago{until_words}."
-        )
+        return Wait("question", since, until, "submitter", f"A question, asked {age} ago{until_words}.")
     things = {Gate.PLAN: "the plan", Gate.PATCH: "the patch", Gate.TOOL_CALL: "a tool call"}
     sentence = f"Review of {things[kind]}, requested {age} ago{until_words}."
     return Wait("review", since, until, "reviewer", sentence)

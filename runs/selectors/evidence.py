@@ -9,7 +9,7 @@ from django.utils.html import escape
 
 from runs.artifacts import artifact_path
 from runs.auth import Principal
-from runs.domain.documents import passed
+from runs.domain.documents import passed, red_before
 from runs.domain.errors import NotFound
 from runs.domain.facts import Json
 from runs.domain.patch import PatchRefused
@@ -60,6 +60,7 @@ def _guard(guard: Json) -> Json:
 
 def _checks(state: RunState) -> list[Json]:
     found = []
+    red = red_before(state.verification)
     for command in (state.verification or {}).get("commands", ()):
         good = passed(command)
         words = (
@@ -69,13 +70,15 @@ def _checks(state: RunState) -> list[Json]:
             if command.get("timed_out")
             else f"exit {command['exit_code']}"
         )
+        words += ", flaky: only on a second try" if command.get("flaky") else ""
+        words += ", failed before the change" if command["name"] in red else ""
         output = command.get("output_artifact_id")
         found.append(
             {
                 "name": command["name"],
                 "tone": "ok" if good else "bad",
                 "icon": "check" if good else "cross",
-                "said": words + (", flaky: only on a second try" if command.get("flaky") else ""),
+                "said": words,
                 "took": f"{float(command['duration_ms']) / 1000:.1f} s",
                 "href": reverse("artifact", args=[output]) if output else "",
             }
