@@ -10,7 +10,7 @@ PROCESSES ?= 4
 # Product and tests are many short processes: each would compile all of it anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-unit test-browser lint verify fmt clean
+.PHONY: help setup run test test-unit test-browser chaos lint verify fmt clean
 
 help:  ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test-unit: setup  ## Run the tests that need no database (seconds)
 
 test-browser: setup  ## Drive the pages in Chromium
 	@$(BIN)/pytest tests/browser -m "not long" $(ARGS)
+
+chaos: setup  ## Run the long forms of the proofs: kills, races and losses by the hundred (an hour or more)
+	@$(BIN)/pytest -m long $(ARGS)
 
 lint: setup  ## Check style, types, import rules, settings and migrations
 	$(BIN)/ruff check .
