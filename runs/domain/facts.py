@@ -11,17 +11,17 @@ from typing import Any, Final
 from runs.domain.vocabulary import Role
 
 Json = dict[str, Any]
-STAMP: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
+UTC_OFFSET: Final = "+00:00"
 
 
 def stamp(moment: datetime) -> str:
     """RFC 3339 in UTC with microseconds and ``Z``; such texts sort as the moments do."""
-    return moment.astimezone(UTC).strftime(STAMP)
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix(UTC_OFFSET) + "Z"
 
 
 def moment(text: str) -> datetime:
     """The moment that ``stamp`` wrote."""
-    return datetime.strptime(text, STAMP).replace(tzinfo=UTC)
+    return datetime.fromisoformat(text)
 
 
 def canonical(value: Any) -> bytes:

@@ -149,8 +149,13 @@ def _budget(state: RunState, surroundings: Surroundings, kind: str) -> Json:
             continue  # a program decides without a model
         rows.append(_bar(label, f"{count} of {top}", count, top, bar=False))
     longest = limits.get("max_duration_seconds", 0)
-    rows.append(_bar("Active time", f"{worked(active)} of {worked(longest)}", active, longest, bar=False))
+    # Counting seconds would make every live answer a new one, and each poll a whole page part.
+    spent = "under a minute" if active < MINUTE else worked(active)
+    rows.append(_bar("Active time", f"{spent} of {worked(longest)}", active, longest, bar=False))
     return {"rows": rows}
+
+
+MINUTE: Final = 60
 
 
 _COUNTED: Final = (

@@ -3,11 +3,13 @@
 import io
 import os
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 
+from agentplatform.clock import database_now
 from runs import auth, leases, service, store
 from runs.artifacts import artifact_path
 from runs.domain.commands import CONTROL_PLANE, Command
@@ -73,6 +75,12 @@ def commit_to_main(origin, files: dict[str, str]) -> None:
 
 def lose_lease(holder) -> None:
     service.apply_event(holder.run_id, Command(Ev.LEASE_LOST, {}, CONTROL_PLANE, ""))
+
+
+def wait_long(holder) -> None:
+    """The pause it was given has jitter, from nothing on; a test needs one that is not over yet."""
+    waiting = Run.objects.filter(pk=holder.run_id, not_before__isnull=False)
+    assert waiting.update(not_before=database_now() + timedelta(hours=1)) == 1
 
 
 def cancel(holder) -> None:
@@ -149,6 +157,7 @@ def test_a_repository_that_cannot_be_reached_is_tried_again_then_given_up(origin
     origin.path.rename(tmp_path / "away")
     for _ in range(5):
         assert [done.event for done in create_pull_requests()] == ["pr_creation_failed"]
+        wait_long(approved)
         assert create_pull_requests() == [], "it waits before the next try"
         Run.objects.filter(pk=approved.run_id).update(not_before=None)
     run = run_of(approved)
@@ -159,6 +168,7 @@ def test_access_that_comes_back_in_time_needs_no_new_approval(origin, approved, 
     away = origin.path.rename(tmp_path / "away")
     create_pull_requests()
     away.rename(origin.path)
+    wait_long(approved)
     by = auth.of_person(factories.person(PersonRole.OPERATOR)).caller
     service.task_retry(task_id=run_of(approved).task_id, by=by)
     assert create_pull_requests() == [Done(approved.run_id, "pr_created")]

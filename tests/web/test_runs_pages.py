@@ -230,7 +230,7 @@ def test_the_head_counts_what_was_and_not_what_might_be(client: Client, carol: P
     holder = make.run_in(S.EXECUTING)
     page = text(client.get(run_url(holder.run_id)))
     assert "run 1 · attempt 1" in page
-    assert "0 s of 2 h" in page
+    assert "under a minute of 2 h" in page
     assert "Steps 0" not in page
     last = make.run_in(S.SUCCEEDED)
     Run.objects.filter(pk=holder.run_id).update(status=S.FAILED, completed_at=last.run.completed_at)
