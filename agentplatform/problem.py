@@ -47,6 +47,7 @@ STATUS: Final[dict[str, int]] = {
     "run_terminal": 409,
     "lease_lost": 409,
     "sequence_conflict": 409,
+    "offset_conflict": 409,
     "guard_failed": 409,
     "budget_exhausted": 409,
     "directive_pending": 409,

@@ -182,6 +182,7 @@ WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = not PRODUCTION
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
 ARTIFACT_MAX_BYTES = 64 * 1024 * 1024
+LIVE_LOG_MAX_BYTES = 4 * 1024 * 1024  # of one operation; the whole output is an artifact anyway
 
 # --- Database --------------------------------------------------------------
 

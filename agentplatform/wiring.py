@@ -4,7 +4,7 @@ and who knows whose turn a review is."""
 from __future__ import annotations
 
 from approvals.projection import follow_run
-from runs import outbox, projections
+from runs import livelogs, outbox, projections
 from runs.auth import Principal
 from runs.selectors import reviews
 
@@ -12,6 +12,7 @@ from runs.selectors import reviews
 def connect() -> None:
     """Make the introductions; called once, when all apps are ready."""
     projections.listen(follow_run)
+    projections.listen(livelogs.seal_after)
     outbox.register("pull_requests", outbox.nudge_pull_requests)
     reviews.ask(_turns)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import os
 import tempfile
 from collections.abc import Iterator
@@ -101,6 +102,28 @@ def artifact_store(
         _keep(received)
     return _record(run, kind, received, facts=facts, document=document, account=account,
                    content_type=content_type, lease_token=lease_token)  # fmt: skip
+
+
+def artifact_seal(
+    *, run: Run, kind: ArtifactKind, data: bytes, content_type: str, account: str, fence: int
+) -> Artifact:
+    """Keep bytes that the control plane holds already, such as a live log that has ended."""
+    with _received(io.BytesIO(data)) as received:
+        _keep(received)
+    artifact, _ = Artifact.objects.get_or_create(
+        run=run,
+        kind=kind.value,
+        sha256=received.sha256,
+        defaults={
+            "id": new_id("art"),
+            "size": received.size,
+            "content_type": content_type,
+            "created_by": account,
+            "fence": fence,
+            "created_at": database_now(),
+        },
+    )
+    return artifact
 
 
 def artifact_path(artifact: Artifact) -> Path:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import structlog
 from celery import shared_task
 
-from runs import outbox, rebuild, timeouts
+from runs import livelogs, outbox, rebuild, timeouts
 from runs.pull_requests import run as pull_requests
 
 log = structlog.get_logger(__name__)
@@ -17,6 +17,7 @@ def sweep() -> None:
     """Turn what is overdue into events."""
     for swept in timeouts.sweep():
         log.info("swept", run_id=swept.run_id, scope=swept.scope, event_type=swept.event, error=swept.error)
+    livelogs.livelogs_seal()
 
 
 @shared_task(name="runs.tasks.relay")

@@ -355,6 +355,7 @@ ANSWERS: Final[dict[str, Json]] = {
     "Worker": _WORKER,
     "Timeline": shape(phases=many(shape(title=TEXT, items=many(_SENTENCE))), earlier=or_null(TEXT)),
     "Receipt": _RECEIPT,
+    "LogEnd": shape(operation_id=TEXT, offset=WHOLE),
 }
 PAGED: Final = (
     "Task", "Run", "Event", "Step", "Attempt", "Artifact", "Approval", "PullRequest", "Repository", "Worker",

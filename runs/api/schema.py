@@ -38,6 +38,7 @@ class Says:
     headers: tuple[str, ...] = ()
     is_list: bool = False
     is_bytes: bool = False
+    media: str = "application/octet-stream"  #: of bytes in the answer
 
 
 def says(**what: Any) -> Callable[[F], F]:
@@ -187,7 +188,7 @@ def _success(what: Says, status: int) -> Json:
     if status == 204:  # noqa: PLR2004  no content
         return answer
     if what.is_bytes and not what.answer:
-        return {**answer, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
+        return {**answer, "content": {what.media: {"schema": {"type": "string"}}}}
     return {**answer, "content": {"application/json": {"schema": ref(what.answer)}}}
 
 

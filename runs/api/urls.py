@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from runs.api import artifacts, converters, events, leases, records, runs, tasks  # noqa: F401  ids in addresses
+from runs.api import artifacts, converters, events, leases, logs, records, runs, tasks  # noqa: F401  ids in addresses
 
 app_name = "api"
 
@@ -30,6 +30,8 @@ urlpatterns = [
     path(f"{RUN}/events", events.Events.as_view(), name="events"),
     path(f"{RUN}/events/batch", events.Batch.as_view(), name="events-batch"),
     path(f"{RUN}/artifacts", artifacts.RunArtifacts.as_view(), name="run-artifacts"),
+    path(f"{RUN}/logs", logs.Logs.as_view(), name="logs"),
+    path(f"{RUN}/logs/<path:operation_id>", logs.OneLog.as_view(), name="log"),
     path(f"{RUN}/resume", runs.Resume.as_view(), name="resume"),
     path(f"{RUN}/steps", runs.Steps.as_view(), name="steps"),
     path(f"{RUN}/attempts", runs.Attempts.as_view(), name="attempts"),

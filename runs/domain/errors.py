@@ -86,6 +86,12 @@ class SequenceConflict(Refusal):
     code = "sequence_conflict"
 
 
+class OffsetConflict(Refusal):
+    """The log does not end there; go on from the offset that is named."""
+
+    code = "offset_conflict"
+
+
 class GuardFailed(Refusal):
     """The evidence does not hold."""
 

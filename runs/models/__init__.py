@@ -1,5 +1,6 @@
 """Columns, constraints, triggers and FSM edges. No decisions."""
 
+from runs.models.logs import LiveLog, LogChunk
 from runs.models.people import ApiToken, Person, RoleGrant, WorkerAccount
 from runs.models.repositories import Policy, PolicyVersion, Repository
 from runs.models.runs import Attempt, Run, RunEvent, Step
@@ -13,6 +14,8 @@ __all__ = [
     "Delivery",
     "Instruction",
     "Lease",
+    "LiveLog",
+    "LogChunk",
     "OutboxMessage",
     "Person",
     "Policy",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
 from runs.domain.facts import Json
 from runs.domain.said import failure_words, short
 from runs.domain.vocabulary import AttemptState, StepState
-from runs.models import Attempt, Run, Step
+from runs.models import Attempt, LiveLog, Run, Step
 from runs.selectors.words import joined, money, when
 
 PAGE: Final = 200
@@ -34,7 +35,8 @@ def run_steps(*, run: Run, params: Mapping[str, str]) -> Json:
 
     ``params``: ``before``, the sequence of the event that requested a step.
     """
-    rows = Step.objects.filter(run=run)
+    logs = LiveLog.objects.filter(run=OuterRef("run"), operation_id=OuterRef("operation_id"))
+    rows = Step.objects.filter(run=run).annotate(is_logged=Exists(logs))
     text = params.get("before", "")
     before = int(text) if text.isdigit() and len(text) < 12 else None  # noqa: PLR2004
     if before:
@@ -44,7 +46,7 @@ def run_steps(*, run: Run, params: Mapping[str, str]) -> Json:
     earlier = f"?tab=steps&before={found[0].requested_sequence}" if more else ""
     return {
         "attempts": [_attempt(row) for row in Attempt.objects.filter(run=run).order_by("number")],
-        "steps": [_step(row) for row in found],
+        "steps": [_step(row, is_logged=row.is_logged) for row in found],
         "earlier": earlier,
         "later": "?tab=steps" if before else "",
     }
@@ -63,7 +65,7 @@ def _attempt(row: Attempt) -> Json:
     }
 
 
-def _step(row: Step) -> Json:
+def _step(row: Step, *, is_logged: bool) -> Json:
     state = StepState(row.state)
     tone, icon = _TONES[state]
     return {
@@ -80,6 +82,7 @@ def _step(row: Step) -> Json:
         "cost": money(row.cost_usd) if row.cost_usd is not None else "",
         "summary": short(row.summary) if row.summary != row.label else "",
         "output": reverse("artifact", args=[row.output_artifact_id]) if row.output_artifact_id else "",
+        "log": reverse("api:log", args=[row.run_id, row.operation_id]) if is_logged else "",
         "started": when(row.started_at),
     }
 

@@ -43,8 +43,8 @@ def _document() -> Json:
 @functools.cache
 def _routes() -> list[tuple[re.Pattern[str], Json]]:
     def pattern(path: str) -> re.Pattern[str]:
-        # A repository's name may hold slashes; an id never does.
-        named = re.sub(r"\\{repository\\}", ".+", re.escape(path))
+        # The name of a repository or an operation may hold slashes; an id never does.
+        named = re.sub(r"\\{(repository|operation_id)\\}", ".+", re.escape(path))
         return re.compile(re.sub(r"\\{\w+\\}", r"[a-z]+_[0-9A-Z]{26}", named))
 
     return [(pattern(path), item) for path, item in _document()["paths"].items()]

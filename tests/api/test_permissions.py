@@ -16,6 +16,7 @@ from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from runs.domain.vocabulary import MACHINE_ROLES, PersonRole, Role, RunStatus
+from runs.models import LiveLog
 from tests import factories
 from tests.api.calls import Caller
 
@@ -61,6 +62,8 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("POST", "runs/{run_id}/events/batch"): HOLDER,
     ("GET", "runs/{run_id}/artifacts"): READERS,
     ("POST", "runs/{run_id}/artifacts"): HOLDER,
+    ("POST", "runs/{run_id}/logs"): HOLDER,
+    ("GET", "runs/{run_id}/logs/{operation_id}"): READERS,
     ("GET", "runs/{run_id}/resume"): READERS,
     ("POST", "runs/{run_id}/resume"): OPERATORS,
     ("GET", "runs/{run_id}/steps"): READERS,
@@ -122,7 +125,11 @@ def world() -> World:
         "approval_id": request.pk,
         "pull_request_id": opened.pull_request.pk,
         "repository": where.pk,
+        "operation_id": "setup",
     }
+    LiveLog.objects.create(
+        run=run, operation_id="setup", fence=1, worker_id=run.worker_id, created_at=run.created_at
+    )
     decision = {"decision": "reject", "version": 1, "subject_sha256": request.subject_sha256, "comment": "x"}
     bodies = {**BODIES, "tasks": {**BODIES["tasks"], "repository": where.name}, "decisions": decision}
     return World(ids, {**_people(), **_machines(), "holder": Caller(holder.machine.token)}, bodies)

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from runs import timeouts
+from runs import livelogs, timeouts
 
 
 class Command(BaseCommand):
@@ -20,5 +20,7 @@ class Command(BaseCommand):
         done = timeouts.sweep()
         for swept in done:
             self.stdout.write(f"{swept.run_id} {swept.scope}: {swept.event or swept.error}")
+        if sealed := livelogs.livelogs_seal():
+            self.stdout.write(f"{sealed} live logs sealed")
         if any(swept.error for swept in done):
             raise CommandError("Some runs could not be swept; the log says why.")

@@ -1,0 +1,173 @@
+"""Live logs: what a step says while it runs, without an event (REST contract, "Endpoints").
+
+Bytes are numbered from 0. A repeated post adds nothing; a gap or other bytes are refused with the right
+offset. The text is whatever the worker sent: masking is its work, for it alone knows the values. When the
+step has ended, its log is sealed into an artifact; the sweep does what a dead process left undone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+
+from runs import store
+from runs.artifacts import artifact_path, artifact_seal
+from runs.domain.errors import Invalid, LeaseLost, NotAllowedNow, NotFound, OffsetConflict, TooLarge
+from runs.domain.vocabulary import TERMINAL, ArtifactKind, Ev, StepState
+from runs.domain.whole_text import begun_character, rest_of_character
+from runs.models import LiveLog, LogChunk, Run, Step
+from runs.projections import Told
+
+CHUNK_MAX_BYTES: Final = 1 << 20
+READ_MAX_BYTES: Final = 1 << 20
+#: What one reading looks back, to begin with a whole character.
+_LOOK_BACK: Final = 3
+_ENDS_A_STEP: Final = frozenset({Ev.TOOL_COMPLETED, Ev.REJECTED, Ev.LEASE_ACQUIRED})
+_UNFINISHED: Final = (StepState.PENDING.value, StepState.RUNNING.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Bytes from ``start``; ``next_offset`` is where to go on, ``complete`` that nothing will follow."""
+
+    data: bytes
+    start: int
+    next_offset: int
+    complete: bool
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def livelog_append(
+    *, run_id: str, operation_id: str, offset: int, data: bytes, account: str, lease_token: str
+) -> int:
+    """Add ``data`` to the log of a pending operation, under the active lease; where the next bytes go.
+
+    Raises ``LeaseLost``, ``OffsetConflict``, ``TooLarge``; ``NotAllowedNow`` after the operation's end and
+    ``Invalid`` for one that was never requested.
+    """
+    run = store.lock_run(run_id)
+    lease, now = store.lease_and_clock(run.pk)
+    if lease is None or not store.holds(lease, account, lease_token, now):
+        raise LeaseLost(fence=run.fence)
+    _check_open(run, operation_id)
+    live, _ = LiveLog.objects.get_or_create(
+        run=run,
+        operation_id=operation_id,
+        fence=lease.fence,
+        defaults={"worker_id": account, "created_at": now},
+    )
+    fresh = _fresh(live, offset, data)
+    if live.size + len(fresh) > settings.LIVE_LOG_MAX_BYTES:
+        raise TooLarge("The log is full.", limit_bytes=settings.LIVE_LOG_MAX_BYTES, offset=live.size)
+    if fresh:
+        LogChunk.objects.create(log=live, start=live.size, data=fresh)
+        live.size += len(fresh)
+        live.save(update_fields=["size"])
+    return live.size
+
+
+def _check_open(run: Run, operation_id: str) -> None:
+    if operation_id in run.state["pending"]:
+        return
+    if Step.objects.filter(run=run, operation_id=operation_id).exists():
+        raise NotAllowedNow(f"Operation {operation_id} has its result already; its log is closed.")
+    raise Invalid({"operation_id": ["was never requested"]})
+
+
+def _fresh(live: LiveLog, offset: int, data: bytes) -> bytes:
+    """What of ``data`` is not stored yet; the rest must be the same as what is."""
+    if offset > live.size:
+        raise OffsetConflict(offset=live.size)
+    known = live.size - offset
+    if known and _stored(live, offset, offset + min(known, len(data))) != data[:known]:
+        raise OffsetConflict("Other bytes are stored there; what is stored stays.", offset=live.size)
+    return data[known:]
+
+
+def _stored(live: LiveLog, start: int, end: int) -> bytes:
+    """The bytes from ``start`` to ``end``, where the log has them."""
+    if live.artifact is not None:
+        with artifact_path(live.artifact).open("rb") as file:
+            file.seek(start)
+            return file.read(max(end - start, 0))
+    rows = live.chunks.filter(start__gt=start - CHUNK_MAX_BYTES, start__lt=end).order_by("start")
+    found = list(rows.values_list("start", "data"))
+    if not found:
+        return b""
+    first = found[0][0]
+    return b"".join(bytes(data) for _, data in found)[start - first : end - first]
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def livelog_read(run: Run, operation_id: str, *, offset: int) -> Reading:
+    """At most 1 MiB of an operation's newest log, from ``offset`` on; whole characters while it grows.
+
+    Raises ``NotFound`` where nothing was ever logged.
+    """
+    rows = LiveLog.objects.select_related("artifact").filter(run=run, operation_id=operation_id)
+    live = rows.order_by("-fence").first()
+    if live is None:
+        raise NotFound("Nothing was logged under this operation.")
+    offset = min(offset, live.size)
+    look_back = min(_LOOK_BACK, offset)
+    window = _stored(live, offset - look_back, offset + READ_MAX_BYTES)
+    before, data = window[:look_back], window[look_back:]
+    skipped = rest_of_character(before, data)
+    ended = live.artifact is not None or live.fence < run.fence or operation_id not in run.state["pending"]
+    at_end = offset + len(data) == live.size
+    held = 0 if ended and at_end else begun_character(data)
+    data = data[skipped : len(data) - held]
+    start = offset + skipped
+    return Reading(data, start, start + len(data), complete=ended and at_end)
+
+
+# --- sealing --------------------------------------------------------------------------------------
+
+
+def seal_after(told: Told) -> None:
+    """Listener: seal what this transaction ended, once it is committed: a full disk must undo no result."""
+    if told.state.is_terminal or any(event.type in _ENDS_A_STEP for event in told.events):
+        transaction.on_commit(partial(livelogs_seal, run_id=told.run.pk), robust=True)
+
+
+def livelogs_seal(run_id: str = "") -> int:
+    """Seal the logs of ended operations, of one run or of all; how many were sealed."""
+    rows = _ended(LiveLog.objects.filter(run_id=run_id) if run_id else LiveLog.objects.all())
+    return sum(_seal(pk) for pk in rows.values_list("pk", flat=True))
+
+
+def _ended(rows: QuerySet[LiveLog]) -> QuerySet[LiveLog]:
+    steps = Step.objects.filter(run=OuterRef("run"), operation_id=OuterRef("operation_id"))
+    over = (
+        Q(run__status__in=[status.value for status in TERMINAL])
+        | Q(fence__lt=F("run__fence"))
+        | ~Exists(steps.filter(state__in=_UNFINISHED))
+    )
+    return rows.filter(over, artifact__isnull=True).order_by("pk")
+
+
+@transaction.atomic
+def _seal(pk: int) -> int:
+    """Artifact, row and the chunks' end in one transaction; 0 where another process was first."""
+    live = LiveLog.objects.select_related("run").get(pk=pk)
+    artifact = artifact_seal(
+        run=live.run,
+        kind=ArtifactKind.LOG,
+        data=_stored(live, 0, live.size),
+        content_type="text/plain; charset=utf-8",
+        account=live.worker_id,
+        fence=live.fence,
+    )
+    sealed = LiveLog.objects.filter(pk=pk, artifact__isnull=True).update(artifact=artifact)
+    live.chunks.all().delete()
+    return sealed
