@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from agentplatform.clock import database_now
@@ -16,14 +16,11 @@ from runs import service, store
 from runs.auth import Principal
 from runs.domain.commands import CONTROL_PLANE, Caller, Command
 from runs.domain.errors import ActorNotAllowed, LeaseLost
-from runs.domain.facts import Json
 from runs.domain.policy import ISOLATION
 from runs.domain.state import RunState
 from runs.domain.vocabulary import CLAIMABLE, Ev, Role, RunStatus
 from runs.models import Lease, Run, WorkerAccount
 
-#: How many runs a claimer looks at before it says that there is nothing.
-CANDIDATES = 50
 ASKED_EVERY = timedelta(seconds=5)
 
 
@@ -48,25 +45,32 @@ class Beat:
 
 
 def lease_claim(
-    *, principal: Principal, roles: Iterable[str] = (), labels: Iterable[str] = (), key: str = ""
+    *,
+    principal: Principal,
+    roles: Iterable[str] = (),
+    labels: Iterable[str] = (),
+    key: str = "",
+    isolation: str = "",
+    version: str = "",
 ) -> Claim | None:
-    """Give the next run to this worker, or None. ``roles`` narrows the account's own.
+    """Give the next run to this worker, or None. ``roles`` narrows the account's own, ``labels`` add to its.
 
+    ``isolation`` and ``version`` are what the machine says of itself; left out, what it said last holds.
     The same key while that lease lives answers the same claim; after its end ``LeaseLost``.
     Raises ``ActorNotAllowed`` for roles that the account does not have.
     """
     worker = _worker(principal)
     wanted = _wanted_roles(worker, roles)
-    _note_asking(worker)
+    offers = sorted({*worker.labels, *labels})
+    _note_asking(worker, offers=offers, isolation=isolation, version=version)
     if key and (again := _earlier(worker, key)):
         return again
-    offers = frozenset((*worker.labels, *labels))
+    lines = store.claimable_lines(
+        roles=wanted, labels=offers, repositories=sorted(principal.repositories) or None
+    )
     try:
-        policies: dict[str, Json] = {}
-        for run_id, repository_id in _candidates(principal, wanted, offers):
-            if repository_id not in policies:
-                policies[repository_id] = store.effective_policy(repository_id).values
-            if claim := _take(run_id, principal, wanted, key, policies[repository_id]):
+        for line in lines:
+            if claim := _take(line, principal, roles=wanted, labels=offers, key=key):
                 return claim
     except IntegrityError as error:
         # Two claims with one key at once: the other has it by now.
@@ -76,10 +80,19 @@ def lease_claim(
     return _taken_meanwhile(worker, key) if key else None
 
 
-def _note_asking(worker: WorkerAccount) -> None:
-    """Who asks for work, and when: once in a while, for a waiting claim asks twice a second."""
+def _note_asking(worker: WorkerAccount, *, offers: list[str], isolation: str, version: str) -> None:
+    """Who asks for work, when, and what for: once in a while, for a waiting claim asks again and again."""
+    said = {
+        "offers": offers,
+        "isolation": isolation or worker.isolation,
+        "version": version or worker.version,
+    }
+    changed = any(getattr(worker, name) != value for name, value in said.items())
     long_ago = Q(last_asked_at__isnull=True) | Q(last_asked_at__lt=Now() - ASKED_EVERY)
-    WorkerAccount.objects.filter(long_ago, pk=worker.pk).update(last_asked_at=Now())
+    rows = WorkerAccount.objects.filter(pk=worker.pk)
+    (rows if changed else rows.filter(long_ago)).update(last_asked_at=Now(), **said)
+    for name, value in said.items():
+        setattr(worker, name, value)
 
 
 def _taken_meanwhile(worker: WorkerAccount, key: str) -> Claim | None:
@@ -117,25 +130,20 @@ def _claim(lease: Lease, run: Run, *, replayed: bool = False) -> Claim:
     return Claim(lease, store.lease_token(lease.pk), run, RunState.from_json(run.state), replayed)
 
 
-def _candidates(principal: Principal, roles: list[str], labels: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """What may be claimed, with its repository: begun runs first, then by priority and age."""
-    # Labels say what a sandbox offers; the git integration has none, and runs nothing.
-    able = Q(needs__contained_by=sorted(labels)) | Q(claim_role=Role.GIT_INTEGRATION)
-    rows: QuerySet[Run] = Run.objects.filter(able, claim_role__in=roles)
-    rows = rows.filter(Q(not_before__isnull=True) | Q(not_before__lte=Now()))
-    if principal.repositories:
-        rows = rows.filter(repository_id__in=principal.repositories)
-    yield from rows.order_by("-begun", "queue_key", "pk").values_list("pk", "repository_id")[:CANDIDATES]
-
-
-def _take(run_id: str, principal: Principal, roles: list[str], key: str, policy: Json) -> Claim | None:
+def _take(
+    line: store.Line, principal: Principal, *, roles: list[str], labels: list[str], key: str
+) -> Claim | None:
+    """The foremost run of a line, if policy lets this worker have it."""
+    policy = store.effective_policy(line.repository_id).values
+    if not _is_isolated_enough(principal, line, policy["require_isolation"]):
+        return None
     with transaction.atomic():
         if key:
             store.lock_claim_key(principal.id, key)
-        if not _has_room(run_id, policy["max_concurrent_runs"]):
+        if not _has_room(line.repository_id, policy["max_concurrent_runs"]):
             return None
-        run = store.lock_claimable(run_id, roles)
-        if run is None or not _is_isolated_enough(principal, run, policy["require_isolation"]):
+        run = store.lock_foremost(line, labels=labels)
+        if run is None:
             return None
         facts = {"lease_id": new_id("lease"), "roles": roles, "claim_key": key}
         command = Command(
@@ -152,18 +160,16 @@ def _as_owner(principal: Principal, status: RunStatus) -> Caller:
     return Caller(caller.account, caller.name, frozenset({CLAIMABLE[status]}) & caller.roles, is_machine=True)
 
 
-def _has_room(run_id: str, limit: int | None) -> bool:
-    """Active leases of begun runs below the limit; counted under the repository's lock, so never exceeded."""
+def _has_room(repository_id: str, limit: int | None) -> bool:
+    """Active leases below the limit; counted under the repository's lock, so never exceeded."""
     if limit is None:
         return True
-    repository_id = Run.objects.values_list("repository_id", flat=True).get(pk=run_id)
     store.lock_repository(repository_id)
-    held = Lease.objects.filter(repository_id=repository_id, ended_at__isnull=True).exclude(run_id=run_id)
-    return held.count() < limit
+    return Lease.objects.filter(repository_id=repository_id, ended_at__isnull=True).count() < limit
 
 
-def _is_isolated_enough(principal: Principal, run: Run, required: str) -> bool:
-    if run.claim_role == Role.GIT_INTEGRATION:
+def _is_isolated_enough(principal: Principal, line: store.Line, required: str) -> bool:
+    if line.role == Role.GIT_INTEGRATION:
         return True
     offered = (principal.worker.isolation if principal.worker else "") or "none"
     return ISOLATION.index(offered) >= ISOLATION.index(required)

@@ -10,7 +10,7 @@ from runs.domain.contract import AGENT_KINDS, MAX_TITLE
 from runs.domain.facts import Json
 from runs.domain.guards import GUARDS
 from runs.domain.payloads import SHAPES, schema_of
-from runs.domain.policy import BUDGET, TIMEOUTS
+from runs.domain.policy import BUDGET, ISOLATION, TIMEOUTS
 from runs.domain.table import PEOPLE_EVENTS, posting_roles
 from runs.domain.vocabulary import (
     MACHINE_ROLES,
@@ -118,6 +118,8 @@ BODIES: Final[dict[str, Json]] = {
         roles={"type": "array", "items": one_of(MACHINE_ROLES), "maxItems": MAX_TEXTS},
         labels={"type": "array", "items": TEXT, "maxItems": MAX_TEXTS},
         wait_seconds={"type": "integer", "minimum": 0, "maximum": MAX_WAIT_SECONDS},
+        isolation=one_of(ISOLATION),
+        worker_version={"type": "string", "maxLength": 100},
     ),
     "NothingBody": body(),
     "ReasonBody": body(reason=_REASON),

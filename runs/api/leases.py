@@ -18,6 +18,7 @@ from runs.api.waiting import wait_for
 from runs.auth import Principal, get_run, require_machine
 from runs.domain.errors import Invalid
 from runs.domain.facts import Json
+from runs.domain.policy import ISOLATION
 from runs.domain.vocabulary import MACHINE_ROLES
 from runs.selectors import Surroundings
 
@@ -32,7 +33,12 @@ class Leases(ApiView):
         asked, key = _asked(json_object(request)), idempotency_key(request)
         claim = wait_for(
             lambda: leases.lease_claim(
-                principal=self.principal, roles=asked["roles"], labels=asked["labels"], key=key
+                principal=self.principal,
+                roles=asked["roles"],
+                labels=asked["labels"],
+                key=key,
+                isolation=asked["isolation"],
+                version=asked["worker_version"],
             ),
             seconds=asked["wait_seconds"],
         )
@@ -50,6 +56,8 @@ def _asked(body: Json) -> dict[str, Any]:
         "roles": fields.texts("roles"),
         "labels": fields.texts("labels"),
         "wait_seconds": fields.integer("wait_seconds", 0, MAX_WAIT_SECONDS, default=0),
+        "isolation": fields.choice("isolation", ISOLATION) if body.get("isolation") is not None else "",
+        "worker_version": fields.text("worker_version", limit=100),
     }
     fields.done()
     if unknown := [role for role in asked["roles"] if role not in list(MACHINE_ROLES)]:

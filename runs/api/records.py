@@ -116,7 +116,7 @@ def _worker(row: WorkerAccount, ids: frozenset[str] | None) -> Json:
         "id": row.pk,
         "name": row.name,
         "roles": row.roles,
-        "labels": row.labels,
+        "labels": sorted({*row.labels, *row.offers}),
         "repositories": sorted(where),
         "owner": row.owner.get_username() if row.owner else None,
         "version": row.version or None,

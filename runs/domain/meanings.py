@@ -24,6 +24,7 @@ from runs.domain.errors import (
     NotAllowedNow,
 )
 from runs.domain.facts import Json, stamp
+from runs.domain.policy import ISOLATION
 from runs.domain.state import RunState
 from runs.domain.table import allowed_events, cell
 from runs.domain.vocabulary import (
@@ -65,6 +66,14 @@ def _illegal(state: RunState, command: Command) -> IllegalTransition:
 
 def _lease_acquired(state: RunState, command: Command, context: Context) -> Meaning:
     return _only_target(state, command), {**command.facts, "fence": state.fence + 1}
+
+
+def _worker_started(state: RunState, command: Command, context: Context) -> Meaning:
+    """A worker that offers less than it claimed with must not begin (``require_isolation``)."""
+    offered, required = command.payload.get("isolation") or "none", context.policy["require_isolation"]
+    if ISOLATION.index(offered) < ISOLATION.index(required):
+        raise docs.claims_otherwise("isolation", offered, f"the repository's policy: {required} at least")
+    return _only_target(state, command), {}
 
 
 def _sandbox_ready(state: RunState, command: Command, context: Context) -> Meaning:
@@ -363,6 +372,7 @@ _MEANINGS: Final[dict[Ev, Callable[[RunState, Command, Context], Meaning]]] = {
     Ev.LEASE_RELEASED: _of_a_lease,
     Ev.LEASE_LOST: _of_a_lease,
     Ev.DIRECTIVE_SEEN: _of_a_lease,
+    Ev.WORKER_STARTED: _worker_started,
     Ev.SANDBOX_READY: _sandbox_ready,
     Ev.CONTEXT_READY: _context_ready,
     Ev.PLAN_CREATED: _plan_created,

@@ -103,6 +103,8 @@ class WorkerAccount(models.Model):
         help_text="Who answers for this account; at approvals they count as its author.",
     )  # fmt: skip
     repositories = models.ManyToManyField("runs.Repository", blank=True, related_name="workers")
+    # What the machine itself said when it last asked for work or began a run.
+    offers = ArrayField(models.CharField(max_length=100), default=list, blank=True)
     version = models.CharField(max_length=100, blank=True)
     isolation = models.CharField(max_length=20, blank=True)
     last_seen_at = models.DateTimeField(null=True, blank=True)

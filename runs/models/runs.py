@@ -71,7 +71,7 @@ class Run(RunLifecycle):
             models.Index(fields=["-created_at", "-id"], name="runs_newest"),
             models.Index(fields=["repository", "-created_at", "-id"], name="runs_by_repository"),
             models.Index(
-                fields=["claim_role", "-begun", "queue_key", "id"],
+                fields=["claim_role", "begun", "repository", "queue_key", "id"],
                 name="runs_to_claim",
                 condition=~Q(claim_role=""),
             ),

@@ -44,6 +44,7 @@ class Lease(models.Model):
         indexes = [
             models.Index(fields=["repository"], name="leases_active", condition=Q(ended_at__isnull=True)),
             models.Index(fields=["worker", "-acquired_at"], name="leases_by_worker"),
+            models.Index(fields=["repository", "-acquired_at"], name="leases_turns", condition=Q(fence=1)),
         ]
 
     def __str__(self) -> str:

@@ -157,7 +157,7 @@ def _worker(row: WorkerAccount, leases: list[Lease], seen: frozenset[str] | None
             f"isolation {row.isolation}" if row.isolation else "",
             f"version {row.version}" if row.version else "",
             f"owned by {row.owner.get_username()}" if row.owner else "",
-            ", ".join(row.labels),
+            ", ".join(sorted({*row.labels, *row.offers})),
         ),
         "heard": when(heard),
         "holds": [

@@ -5,7 +5,8 @@ modules named in the import rules may call this; decisions are made in ``runs.do
 """
 
 from runs.store.chain import hash_of, lease_token, mac
-from runs.store.locks import lock_claim_key, lock_claimable, lock_repository, lock_run, lock_task
+from runs.store.claims import Line, claimable_lines, lock_claim_key, lock_foremost
+from runs.store.locks import lock_repository, lock_run, lock_task
 from runs.store.outbox import CONSUMERS, claim_deliveries, publish, record_refusal, settle_delivery
 from runs.store.reads import (
     Surroundings,
@@ -35,6 +36,7 @@ from runs.store.writes import (
 
 __all__ = [
     "CONSUMERS",
+    "Line",
     "Surroundings",
     "active_lease",
     "add_policy_version",
@@ -42,6 +44,7 @@ __all__ = [
     "artifacts_of",
     "attempt_columns",
     "claim_deliveries",
+    "claimable_lines",
     "effective_policy",
     "event_of",
     "events_of",
@@ -55,7 +58,7 @@ __all__ = [
     "lease_and_clock",
     "lease_token",
     "lock_claim_key",
-    "lock_claimable",
+    "lock_foremost",
     "lock_repository",
     "lock_run",
     "lock_task",

@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Final
 
 from runs.domain import clocks
 from runs.domain.facts import Event, Json, moment
 from runs.domain.state import Changes, RunState
 from runs.domain.table import sources_of
 from runs.domain.vocabulary import CLAIMABLE, Directive, Ev, RunStatus
-from runs.models import Attempt, Lease, PullRequest, Run, RunEvent, Step, Task
+from runs.models import Attempt, Lease, PullRequest, Run, RunEvent, Step, Task, WorkerAccount
 from runs.store import chain
+from runs.store.claims import SECONDS_PER_PRIORITY
 from runs.store.outbox import publish_run
 from runs.store.reads import Surroundings
-
-SECONDS_PER_PRIORITY: Final = 600  #: one level of priority is worth ten minutes in line: nothing starves
 
 
 def insert_run(*, run_id: str, task: Task, attempt_no: int, now: datetime) -> Run:
@@ -50,6 +48,7 @@ def write(
     _write_steps(run.pk, changes)
     _write_lease(run, sealed, before, state, around)
     _write_pull_request(run, sealed)
+    _write_worker(sealed)
     publish_run(sealed)
     return sealed
 
@@ -228,4 +227,13 @@ def _write_pull_request(run: Run, events: Sequence[Event]) -> None:
             values = {name: event.payload.get(name) for name in names}
             PullRequest.objects.create(
                 run=run, repository_id=run.repository_id, created_at=at, updated_at=at, **values
+            )
+
+
+def _write_worker(events: Sequence[Event]) -> None:
+    """What a machine says of itself when it begins, for the next claim and the page of workers."""
+    for event in events:
+        if event.type == Ev.WORKER_STARTED:
+            WorkerAccount.objects.filter(pk=event.actor.id).update(
+                version=event.payload["worker_version"], isolation=event.payload.get("isolation") or "none"
             )

@@ -14,7 +14,8 @@ from typing import Any
 
 import httpx
 
-from worker.client.protocol import Answer, Artifact, Beat, Claim, Json, Lease, Resume
+from worker import __version__
+from worker.client.protocol import ISOLATION, Answer, Artifact, Beat, Claim, Json, Lease, Resume
 from worker.client.transport import (
     ComeBackLater,
     Content,
@@ -61,7 +62,12 @@ class ControlPlane:
 
         Raises Unavailable after one try: who waits for work waits longer than any patience.
         """
-        body: Json = {"labels": list(labels), "wait_seconds": wait_seconds}
+        body: Json = {
+            "labels": list(labels),
+            "wait_seconds": wait_seconds,
+            "isolation": ISOLATION,
+            "worker_version": __version__,
+        }
         if roles:
             body["roles"] = list(roles)
         response = self.send(

@@ -15,6 +15,9 @@ from worker.client.errors import BadAnswer
 
 Json = dict[str, Any]
 
+#: What keeps an agent apart from this machine: a process group with limits, and nothing more.
+ISOLATION = "process"
+
 CONTINUE, PAUSE, WIND_DOWN, CANCEL = "continue", "pause", "wind_down", "cancel"
 
 

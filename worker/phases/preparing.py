@@ -7,6 +7,7 @@ from pathlib import Path
 
 from worker import __version__
 from worker.checks.feedback import last_lines
+from worker.client.protocol import ISOLATION
 from worker.phases.failures import RunFailure
 from worker.sandbox.folder import Checkout, PathOutside, RepositoryUnreachable, Sandbox
 from worker.sandbox.process import Command, Result, run_command
@@ -17,7 +18,7 @@ AGENT_CHECKOUT = "agent"
 
 
 def start(session: RunSession) -> None:
-    session.post("worker_started", worker_version=__version__, isolation="process")
+    session.post("worker_started", worker_version=__version__, isolation=ISOLATION)
 
 
 def prepare(session: RunSession) -> None:

@@ -1,0 +1,115 @@
+"""What may be claimed, in which order, and the locks under which it is taken
+(lifecycle contract, section 11).
+
+Nothing here grows with the queue: repositories are found by hopping through an index from one to the next,
+and of each only its foremost run is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from django.db import connection
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from runs.domain.vocabulary import Role
+from runs.models import Run
+
+SECONDS_PER_PRIORITY: Final = 600  #: one level of priority is worth ten minutes in line: nothing starves
+
+
+class Line(NamedTuple):
+    """Runs that wait for one role in one repository, begun or not; only its foremost is offered."""
+
+    role: str
+    begun: bool
+    repository_id: str
+
+
+# The predicate on claim_role is spelled out, or the partial index would not be used.
+# The age of a line counts from its repository's last turn: a long backlog is no reason to be first again.
+_LINES: Final = """
+WITH RECURSIVE lines AS (
+    SELECT head.* FROM unnest(%(roles)s::text[]) AS wanted (role), LATERAL (
+        SELECT r.claim_role, r.begun, r.repository_id FROM runs r
+        WHERE r.claim_role <> '' AND r.claim_role = wanted.role
+        ORDER BY r.begun, r.repository_id LIMIT 1
+    ) head
+    UNION ALL
+    SELECT head.* FROM lines l, LATERAL (
+        SELECT r.claim_role, r.begun, r.repository_id FROM runs r
+        WHERE r.claim_role <> '' AND r.claim_role = l.claim_role
+        AND (r.begun, r.repository_id) > (l.begun, l.repository_id)
+        ORDER BY r.begun, r.repository_id LIMIT 1
+    ) head
+)
+SELECT l.claim_role, l.begun, l.repository_id
+FROM lines l
+JOIN LATERAL (
+    SELECT r.id, r.queue_key, (r.state->>'priority')::int AS priority FROM runs r
+    WHERE r.claim_role <> '' AND r.claim_role = l.claim_role
+    AND r.begun = l.begun AND r.repository_id = l.repository_id
+    AND (r.needs <@ %(labels)s::varchar[] OR r.claim_role = %(unlabelled)s)
+    AND (r.not_before IS NULL OR r.not_before <= clock_timestamp())
+    ORDER BY r.queue_key, r.id LIMIT 1
+) foremost ON true
+LEFT JOIN LATERAL (
+    SELECT extract(epoch FROM acquired_at) AS at FROM run_leases
+    WHERE repository_id = l.repository_id AND fence = 1 ORDER BY acquired_at DESC LIMIT 1
+) turn ON NOT l.begun
+WHERE %(repositories)s::text[] IS NULL OR l.repository_id = ANY (%(repositories)s::text[])
+ORDER BY l.begun DESC,
+    CASE WHEN NOT l.begun THEN floor(foremost.priority + (
+        extract(epoch FROM clock_timestamp())
+        - greatest(foremost.queue_key + foremost.priority * %(level)s, turn.at)
+    ) / %(level)s) END DESC,
+    turn.at NULLS FIRST, foremost.queue_key, foremost.id
+"""
+
+#: Labels say what a sandbox offers; the git integration has none, and runs nothing.
+_UNLABELLED: Final = Role.GIT_INTEGRATION.value
+
+
+def claimable_lines(
+    *, roles: Sequence[str], labels: Sequence[str], repositories: Sequence[str] | None
+) -> list[Line]:
+    """Where something may be claimed, in order: begun work first, then by turn.
+
+    Between repositories the higher priority goes first, and ten minutes without a turn are worth a level;
+    of equals the one whose last turn lies furthest back. One query.
+    """
+    words: dict[str, Any] = {
+        "roles": list(roles),
+        "labels": list(labels),
+        "repositories": None if repositories is None else list(repositories),
+        "unlabelled": _UNLABELLED,
+        "level": SECONDS_PER_PRIORITY,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_LINES, words)
+        return [Line(*row) for row in cursor.fetchall()]
+
+
+def lock_foremost(line: Line, *, labels: Sequence[str]) -> Run | None:
+    """The foremost run of a line that nobody else has in hand, locked; its task comes along unlocked.
+
+    Whether it may be claimed is looked at again under the lock.
+    """
+    able = Q(needs__contained_by=list(labels)) | Q(claim_role=_UNLABELLED)
+    due = Q(not_before__isnull=True) | Q(not_before__lte=Now())
+    rows = Run.objects.select_for_update(of=("self",), skip_locked=True).select_related("task")
+    found = rows.exclude(claim_role="").filter(
+        able, due, claim_role=line.role, begun=line.begun, repository_id=line.repository_id
+    )
+    return found.order_by("queue_key", "pk").first()
+
+
+def lock_claim_key(worker_id: str, key: str) -> None:
+    """Wait until no other claim of this key is under way; held to the end of the transaction.
+
+    Before everything else in the order: a claim takes no second one.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{worker_id}:{key}"])
