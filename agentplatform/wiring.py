@@ -13,7 +13,7 @@ def connect() -> None:
     """Make the introductions; called once, when all apps are ready."""
     projections.listen(follow_run)
     projections.listen(livelogs.seal_after)
-    outbox.register("pull_requests", outbox.nudge_pull_requests)
+    outbox.register("pull_requests", outbox.nudge_pull_requests, wants={"RunPrCreating"})
     reviews.ask(_turns)
 
 

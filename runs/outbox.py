@@ -6,7 +6,7 @@ truth; whoever calls ``relay`` (Celery's beat, a command) is only a nudge, and s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
@@ -65,22 +65,26 @@ class Relayed:
 _consumers: dict[str, _Consumer] = {}
 
 
-def register(name: str, handler: Handler, *, claim_seconds: float = CLAIM_SECONDS) -> None:
-    """Let ``handler`` have every domain event from now on.
+def register(
+    name: str,
+    handler: Handler,
+    *,
+    wants: Collection[str] | None = None,
+    claim_seconds: float = CLAIM_SECONDS,
+) -> None:
+    """Let ``handler`` have the domain events named in ``wants`` from now on, or every one.
 
     It may see an event twice and deduplicates by its id. It raises when it could not take it, and is tried
     again later. ``claim_seconds`` is above the longest that one message may take it.
     """
     _consumers[name] = _Consumer(handler, claim_seconds)
-    if name not in store.CONSUMERS:
-        store.CONSUMERS.append(name)
+    store.CONSUMERS[name] = None if wants is None else frozenset(wants)
 
 
 def unregister(name: str) -> None:
     """Stop giving events to a consumer; what was published for it stays until it is back."""
     _consumers.pop(name, None)
-    if name in store.CONSUMERS:
-        store.CONSUMERS.remove(name)
+    store.CONSUMERS.pop(name, None)
 
 
 def relay(*, limit: int | None = None) -> Relayed:
@@ -143,6 +147,47 @@ def _postpone(delivery: Delivery, error: str, done: Relayed) -> dict[str, int]:
 def wait_after(tries: int) -> timedelta:
     """How long to wait after the ``tries``-th failure: 5 s, 10 s, 20 s … 1 h."""
     return min(FIRST_WAIT * int(2 ** (tries - 1)), LONGEST_WAIT)
+
+
+# --- receivers that are rows, such as webhooks: each has a line of its own ---------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """One message claimed for one receiver. Who holds it says how the try ended, once."""
+
+    message: Message
+    tries: int  #: this one included
+    _delivery: Delivery
+
+    def delivered(self) -> bool:
+        """It arrived. False where the claim had run out and another sender has it."""
+        return store.settle_delivery(
+            self._delivery, state=Delivery.DELIVERED, delivered_at=database_now(), error=""
+        )
+
+    def postponed(self, until: datetime, error: str) -> bool:
+        """It comes again, and all of its stream waits for it."""
+        return store.settle_delivery(self._delivery, next_try_at=until, error=error[:2_000])
+
+    def parked(self, error: str) -> bool:
+        """It is not tried again, until somebody sends it anew; later ones of its stream go on."""
+        return store.settle_delivery(self._delivery, state=Delivery.PARKED, error=error[:2_000])
+
+    def given_back(self) -> bool:
+        """There was no time for it: as if it had not been claimed."""
+        return store.settle_delivery(self._delivery, tries=self._delivery.tries - 1)
+
+
+def pass_on(message: Message, receivers: Collection[str]) -> None:
+    """Put a message in line for each of these receivers; in whose line it stands already, it stays."""
+    store.pass_on(message.id, receivers)
+
+
+def take(receiver: str, *, seconds: float, limit: int) -> list[Parcel]:
+    """What is due for a receiver, the first of each stream, kept from other senders for ``seconds``."""
+    claimed = store.claim_deliveries(receiver, claim=new_id("claim"), seconds=seconds, limit=limit)
+    return [Parcel(_message(delivery), delivery.tries, delivery) for delivery in claimed]
 
 
 def _message(delivery: Delivery) -> Message:

@@ -7,7 +7,14 @@ modules named in the import rules may call this; decisions are made in ``runs.do
 from runs.store.chain import hash_of, lease_token, mac
 from runs.store.claims import Line, claimable_lines, lock_claim_key, lock_foremost
 from runs.store.locks import lock_repository, lock_run, lock_task
-from runs.store.outbox import CONSUMERS, claim_deliveries, publish, record_refusal, settle_delivery
+from runs.store.outbox import (
+    CONSUMERS,
+    claim_deliveries,
+    pass_on,
+    publish,
+    record_refusal,
+    settle_delivery,
+)
 from runs.store.reads import (
     Surroundings,
     active_lease,
@@ -63,6 +70,7 @@ __all__ = [
     "lock_run",
     "lock_task",
     "mac",
+    "pass_on",
     "publish",
     "record_refusal",
     "row_columns",

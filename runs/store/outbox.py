@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db import connection
@@ -13,7 +13,8 @@ from runs.domain.table import domain_event
 from runs.domain.vocabulary import Ev, RunStatus
 from runs.models import Delivery, OutboxMessage, Refusal
 
-CONSUMERS: list[str] = []  #: names of outbox consumers; filled by wiring
+#: Consumers and the names of the domain events that each wants, None for all; filled by wiring.
+CONSUMERS: dict[str, frozenset[str] | None] = {}
 
 
 def publish_run(events: Sequence[Event]) -> None:
@@ -58,8 +59,23 @@ def publish(items: Sequence[tuple[Event, str, Json]]) -> None:
                 message=message, consumer=consumer, stream=message.stream, next_try_at=message.created_at
             )
             for message in messages
-            for consumer in CONSUMERS
+            for consumer, wanted in CONSUMERS.items()
+            if wanted is None or message.name in wanted
         ]
+    )
+
+
+def pass_on(message_id: str, consumers: Collection[str]) -> None:
+    """A message that was published before, for further consumers; those who have it keep theirs."""
+    message = OutboxMessage.objects.get(message_id=message_id)
+    Delivery.objects.bulk_create(
+        [
+            Delivery(
+                message=message, consumer=consumer, stream=message.stream, next_try_at=message.created_at
+            )
+            for consumer in consumers
+        ],
+        ignore_conflicts=True,
     )
 
 

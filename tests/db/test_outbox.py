@@ -59,6 +59,36 @@ def test_a_consumer_that_is_not_there_keeps_nothing_from_others():
     assert (state_of("away"), state_of("here")) == ({"pending"}, {"delivered"})
 
 
+def test_a_consumer_is_given_only_what_it_wants():
+    seen: list[str] = []
+    outbox.register("picky", lambda message: seen.append(message.name), wants={"RunLeased"})
+    try:
+        factories.run_in(RunStatus.PLANNING)
+        outbox.relay()
+    finally:
+        outbox.unregister("picky")
+    assert seen == ["RunLeased"]
+    assert Delivery.objects.filter(consumer="picky").count() == 1
+
+
+def test_what_is_passed_on_waits_in_the_receivers_own_line_once():
+    seen: list[Message] = []
+    with consumer(seen.append):
+        run_id = factories.run_in(RunStatus.PREPARING).run_id
+        outbox.relay()
+    mine = [message for message in seen if message.stream == run_id]
+    for message in (*mine, *mine):
+        outbox.pass_on(message, ["door"])
+    first, *rest = outbox.take("door", seconds=60, limit=10)
+    assert (first.message, rest) == (mine[0], [])
+    assert first.delivered()
+    (second,) = outbox.take("door", seconds=60, limit=10)
+    assert second.message == mine[1]
+    assert second.given_back()
+    (second,) = outbox.take("door", seconds=60, limit=10)
+    assert second.tries == 1
+
+
 def test_what_failed_comes_again_before_anything_later_of_its_stream():
     seen: list[str] = []
     broken = True
