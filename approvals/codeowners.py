@@ -66,7 +66,7 @@ class CodeOwners:
 
 
 def places(provider: str) -> tuple[str, ...]:
-    """Where this provider's repositories keep the file; Gitea's has patterns of another kind and is not read."""
+    """Where this provider keeps the file; that of Gitea has patterns of another kind and is not read."""
     return PLACES.get(provider, ())
 
 
