@@ -19,7 +19,7 @@ from runs.domain.facts import Event, Json
 from runs.domain.fold import fold
 from runs.domain.state import Changes, RunState
 from runs.domain.tasks import TaskState, fold_task
-from runs.models import Attempt, Instruction, PullRequest, Run, RunEvent, Step, Task, TaskEvent
+from runs.models import Attempt, Instruction, PullRequest, Run, RunEvent, RunOutcome, Step, Task, TaskEvent
 
 #: Columns that move with policy and clock; only whether there is such a moment is compared.
 _CLOCKED: Final = frozenset({"expires_at"})
@@ -113,6 +113,13 @@ def _run_differences(run: Run) -> Iterator[Difference]:
     recorded = PullRequest.objects.filter(run=run).exists()
     if recorded != bool(state.pull_request):
         yield Difference(run.pk, "pull_request", "exists", recorded, bool(state.pull_request))
+    ended = {row.status: row for row in RunOutcome.objects.filter(run=run)}
+    yield from _compare_rows(run.pk, "outcome", ended, _outcomes(run, state))
+
+
+def _outcomes(run: Run, state: RunState) -> dict[str, Json]:
+    """The one row of a run that ended, by its status; else none."""
+    return {state.status: store.outcome_of(run, state, run.task.contract)} if state.is_terminal else {}
 
 
 def _compare(stream: str, where: str, row: Model, columns: Json) -> Iterator[Difference]:
@@ -143,8 +150,10 @@ def _compare_rows(
 
 
 def _rewrite_run(run: Run) -> None:
-    _, changes, columns = _folded(run)
+    state, changes, columns = _folded(run)
     Run.objects.filter(pk=run.pk).update(**columns)
+    for values in _outcomes(run, state).values():
+        RunOutcome.objects.update_or_create(run=run, defaults={**values, "cost_usd": columns["cost_usd"]})
     Attempt.objects.filter(run=run).exclude(number__in=changes.attempts).delete()
     for number, values in changes.attempts.items():
         Attempt.objects.update_or_create(run=run, number=number, defaults=store.attempt_columns(values))

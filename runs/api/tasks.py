@@ -31,6 +31,7 @@ from runs.domain.errors import Invalid
 from runs.domain.facts import Json
 from runs.domain.vocabulary import TaskStatus
 from runs.models import Repository, Task
+from runs.selectors.search import tasks_found
 from runs.selectors.standing import tasks_shown_as
 
 MAX_INSTRUCTION: Final = 100_000
@@ -81,7 +82,7 @@ def _filtered(rows: QuerySet[Task], query: Query, principal: Principal) -> Query
     if label := query.text("label"):
         rows = rows.filter(labels__contains=[label])
     if text := query.text("q"):
-        rows = rows.filter(Q(title__icontains=text) | Q(pk=text))
+        rows = rows.filter(tasks_found(text))
     states = query.words("display", list(Display))
     if Display.ARCHIVED not in states:
         rows = rows.filter(archived_at__isnull=True)

@@ -1,6 +1,7 @@
 """Columns, constraints, triggers and FSM edges. No decisions."""
 
 from runs.models.logs import LiveLog, LogChunk
+from runs.models.outcomes import RunOutcome
 from runs.models.people import ApiToken, Person, RoleGrant, WorkerAccount
 from runs.models.repositories import Policy, PolicyVersion, Repository
 from runs.models.runs import Attempt, Run, RunEvent, Step
@@ -26,6 +27,7 @@ __all__ = [
     "RoleGrant",
     "Run",
     "RunEvent",
+    "RunOutcome",
     "Step",
     "Task",
     "TaskEvent",

@@ -18,6 +18,7 @@ from runs.domain.vocabulary import (
 )
 from runs.models.guards import append_only, legal_events, no_delete, starts_as
 from runs.models.lifecycle import RunLifecycle
+from runs.models.search import Words, words_index
 
 RUN_CELLS = {("run_created", "", "CREATED"), *((e.value, a.value, b.value) for e, a, b in edges())}
 _TERMINAL = sorted(s.value for s in TERMINAL)
@@ -80,6 +81,7 @@ class Run(RunLifecycle):
                 name="runs_to_sweep",
                 condition=~Q(status__in=_TERMINAL) & Q(expires_at__isnull=False),
             ),
+            words_index("runs_by_words", Words("status_reason"), condition=~Q(status_reason="")),
         ]
         constraints = [
             models.CheckConstraint(

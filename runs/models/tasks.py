@@ -11,6 +11,7 @@ from runs.domain.tasks import TASK_MOVES, task_edges
 from runs.domain.vocabulary import TASK_FINAL, CompletionMode, Risk, TaskStatus
 from runs.models.guards import append_only, legal_events, starts_as
 from runs.models.lifecycle import TaskLifecycle
+from runs.models.search import request_words, words_index
 
 TASK_CELLS = {("task_created", "", "DRAFT"), *((e.value, a.value, b.value) for e, a, b in task_edges())}
 
@@ -57,6 +58,7 @@ class Task(TaskLifecycle):
             models.Index(fields=["-created_at", "-id"], name="tasks_newest"),
             models.Index(fields=["repository", "-created_at"], name="tasks_by_repository"),
             models.Index(fields=["status", "-created_at"], name="tasks_by_status"),
+            words_index("tasks_by_words", request_words()),
         ]
         constraints = [
             models.CheckConstraint(

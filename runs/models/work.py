@@ -8,6 +8,7 @@ from django.db.models import Q
 from agentplatform.ids import new_id
 from runs.domain.vocabulary import ArtifactKind, PullRequestState
 from runs.models.guards import no_delete
+from runs.models.search import Words, words_index
 
 
 def pull_request_id() -> str:
@@ -102,6 +103,7 @@ class PullRequest(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["repository", "branch"], name="one_pull_request_per_branch")
         ]
+        indexes = [words_index("pull_requests_by_words", Words("branch"))]
 
     def __str__(self) -> str:
         return self.branch

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlencode
 
 from runs.auth import Principal, visible_repositories
 from runs.domain.display import Display
@@ -45,7 +46,11 @@ def words(name: str, label: str, members: Iterable[Word]) -> Choice:
 DISPLAY: Final = words("display", "State", Display)
 RUN_STATUS: Final = words("status", "Status", RunStatus)
 TASK_STATUS: Final = words("status", "Status", TaskStatus)
-FAILURE: Final = words("failure_category", "Failure", FailureCategory)
+FAILURE: Final = Choice(
+    "failure_category",
+    "Failure",
+    (*((member.value, member.label) for member in FailureCategory), ("EXPIRED", "A clock ran out")),
+)
 WAITING: Final = Choice("waiting_reason", "Waits for", tuple(REASONS.items()))
 
 
@@ -61,20 +66,41 @@ def repository_choice(principal: Principal) -> Choice:
 
 
 def filter_form(
-    params: Mapping[str, str], choices: Iterable[Choice], *, search: str = "", hidden: Iterable[str] = ()
+    params: Mapping[str, str],
+    choices: Iterable[Choice],
+    *,
+    search: str = "",
+    linked: Iterable[str] = (),
+    said: Callable[[str, str], str] = "{} {}".format,
 ) -> Json:
-    """The form in components/filters.html. ``hidden`` filters come from links and are kept."""
-    choices = list(choices)
+    """The form in components/filters.html. ``linked`` filters come from links alone: they are kept, and
+    ``said`` puts each in words."""
     fields: list[Json] = []
     if search:
         fields.append({"name": "q", "label": search, "kind": "search", "value": params.get("q", "")})
     fields += [choice.field(params.get(choice.name, "")) for choice in choices]
-    for name in hidden:
+    for name in linked:
         if params.get(name):
-            fields.append({"name": name, "label": name, "kind": "hidden", "value": params[name]})
-    names = [*(field["name"] for field in fields)]
-    set_now = [name for name in names if params.get(name)]
-    return {"fields": fields, "active": bool(set_now), "clear_url": "?", "set": len(set_now)}
+            fields.append(
+                {"name": name, "kind": "hidden", "value": params[name], "label": said(name, params[name])}
+            )
+    set_now = [field["name"] for field in fields if params.get(field["name"])]
+    also = [field["label"] for field in fields if field["kind"] == "hidden"]
+    return {
+        "fields": fields,
+        "active": bool(set_now),
+        "clear_url": "?",
+        "set": len(set_now),
+        "summary": f"Only {', '.join(also)}" if also else "",
+    }
+
+
+def views_of(views: Iterable[tuple[str, Json]], params: Mapping[str, str]) -> list[Json]:
+    """Links to filters that people come back to; the one that stands in the address is current."""
+    now = {name: value for name, value in params.items() if value and name not in ("older", "newer")}
+    return [
+        {"label": label, "href": f"?{urlencode(wanted)}", "current": wanted == now} for label, wanted in views
+    ]
 
 
 def empty_list(filters: Json, *, title: str, hint: str, action: Json | None = None) -> Json:

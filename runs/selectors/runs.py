@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final
+from urllib.parse import urlencode
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.urls import reverse
 
 from runs.auth import Principal, visible_repositories
@@ -18,29 +19,38 @@ from runs.selectors import filters
 from runs.selectors.display import shown_run
 from runs.selectors.links import page_href
 from runs.selectors.paging import keyset_page
-from runs.selectors.standing import runs_shown_as, runs_waiting_for
+from runs.selectors.run_filters import FROM_LINKS, filtered_runs, narrowed, said_of
 from runs.selectors.surroundings import Surroundings, read_surroundings
 from runs.selectors.words import joined, lowered, money, risk_badge, when
 
-_COLUMNS: Final = ("status", "worker_id", "task_id", "failure_category")
+#: Views that people come back to; each is an address, as any other that they bookmark.
+_VIEWS: Final[tuple[tuple[str, Json], ...]] = (
+    ("All", {}),
+    ("In my repositories", {"mine": "1"}),
+    ("Wait for a review", {"waiting_reason": "review"}),
+    ("Nothing heard", {"quiet": "1"}),
+    ("Failed", {"display": "failed"}),
+)
 
 
 def run_list(*, principal: Principal, params: Mapping[str, str]) -> Json:
     """{rows, filters, pager, empty} of /runs/. Eight queries, whatever the number of runs.
 
-    ``params``: status, display, repository, worker, task, failure_category, waiting_reason, older, newer.
+    ``params``: those of ``run_filters``, and ``older`` or ``newer``.
     """
     choice = filters.repository_choice(principal)
     surroundings = visible_surroundings(principal)
-    rows = _filtered(visible_runs(principal), params, surroundings)
+    rows = filtered_runs(visible_runs(principal), params, principal=principal, surroundings=surroundings)
     found, pager = keyset_page(rows, params)
     choices = (filters.DISPLAY, filters.WAITING, choice, filters.FAILURE, filters.RUN_STATUS)
-    form = filters.filter_form(params, choices, hidden=("worker", "task"))
+    form = filters.filter_form(params, choices, search="Search", linked=FROM_LINKS, said=said_of)
     hint = "A run is one try at a task. Queue a task and its first run appears here."
     action = {"label": "New task", "href": reverse("task_new")}
     return {
         "rows": run_rows(found, principal=principal, surroundings=surroundings),
         "filters": form,
+        "views": filters.views_of(_VIEWS, params),
+        "export": {"href": f"{reverse('runs_csv')}?{urlencode(narrowed(params))}", "text": "CSV"},
         "pager": pager,
         "empty": filters.empty_list(form, title="No run yet", hint=hint, action=action),
     }
@@ -58,20 +68,6 @@ def visible_surroundings(principal: Principal) -> Surroundings:
     ids = visible_repositories(principal)
     known = ids if ids is not None else Repository.objects.values_list("pk", flat=True)
     return read_surroundings(repository_ids=known)
-
-
-def _filtered(rows: QuerySet[Run], params: Mapping[str, str], surroundings: Surroundings) -> QuerySet[Run]:
-    for column in _COLUMNS:
-        if value := params.get(column.removesuffix("_id")):
-            rows = rows.filter(**{column: value})
-    if name := params.get("repository"):
-        rows = rows.filter(Q(repository__name=name) | Q(repository_id=name))
-    if state := params.get("display"):
-        known = state in list(Display)
-        rows = rows.filter(runs_shown_as(Display(state), surroundings)) if known else rows.none()
-    if reason := params.get("waiting_reason"):
-        rows = rows.filter(runs_waiting_for(reason, surroundings))
-    return rows
 
 
 def run_rows(runs: Iterable[Run], *, principal: Principal, surroundings: Surroundings) -> list[Json]:

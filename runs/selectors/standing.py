@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from runs.domain.display import BACKOFF, CAP, HOLD, NO_WORKER, TABLE, Display, Values, Where
 from runs.domain.facts import moment
-from runs.domain.vocabulary import ACTIVE, TASK_FINAL, Directive
+from runs.domain.vocabulary import ACTIVE, TASK_FINAL, Directive, TaskStatus
 from runs.models import Lease, Run
 from runs.selectors.surroundings import Surroundings
 
@@ -51,6 +51,17 @@ def runs_waiting_for(reason: str, surroundings: Surroundings) -> Q:
         "working": Q(directive__in=["continue", "pause"], status__in=_ACTIVE) & Q(leased),
     }
     return known.get(reason, NEVER)
+
+
+def tasks_waiting_for(reason: str, surroundings: Surroundings) -> Q:
+    """Unfinished tasks that wait for this reason: by their run, or by what was left to a person."""
+    latest = Run.objects.filter(pk=OuterRef("latest_run_id"))
+    by_run = Q(Exists(latest.filter(runs_waiting_for(reason, surroundings))))
+    left = Q(status=TaskStatus.WAITING_FOR_APPROVAL.value, state__blocked__rule__isnull=False)
+    renew = Q(state__blocked__rule="access_to_renew")
+    if reason in ("access", "person"):
+        return left & (renew if reason == "access" else ~renew)
+    return by_run & ~left
 
 
 def _first_match(state: Display, columns: dict[str, Column]) -> Q:

@@ -17,9 +17,11 @@ from runs.models import Run, Task
 from runs.selectors import filters
 from runs.selectors.display import shown_task
 from runs.selectors.links import page_href
+from runs.selectors.mine import my_repositories
 from runs.selectors.paging import keyset_page
 from runs.selectors.runs import row_sentence, visible_surroundings
-from runs.selectors.standing import tasks_shown_as
+from runs.selectors.search import tasks_found
+from runs.selectors.standing import tasks_shown_as, tasks_waiting_for
 from runs.selectors.surroundings import Surroundings
 from runs.selectors.words import joined, lowered, risk_badge, when
 
@@ -29,21 +31,22 @@ MAX_LABELS_SHOWN: Final = 6
 def task_list(*, principal: Principal, params: Mapping[str, str]) -> Json:
     """{rows, filters, pager, empty} of /tasks/. Nine queries, whatever the number of tasks.
 
-    ``params``: status, display, repository, label, q, older, newer. Archived tasks are hidden unless
-    ``display`` asks for them.
+    ``params``: status, display, waiting_reason, repository, label, mine ("asked" or "1"), q, older, newer.
+    Archived tasks are hidden unless ``display`` asks for them.
     """
     choice = filters.repository_choice(principal)
     surroundings = visible_surroundings(principal)
-    rows = _filtered(visible_tasks(principal), params, surroundings)
+    rows = _filtered(visible_tasks(principal), params, principal, surroundings)
     found, pager = keyset_page(rows, params)
-    choices = (filters.DISPLAY, choice, filters.TASK_STATUS)
-    form = filters.filter_form(params, choices, search="Search", hidden=("label",))
+    choices = (filters.DISPLAY, filters.WAITING, choice, filters.TASK_STATUS)
+    form = filters.filter_form(params, choices, search="Search", linked=("label", "mine"), said=_said)
     hint = "A task says what to change, where, and how it is checked. An agent does the rest."
     creates = may_somewhere(principal, Action.TASK_CREATE)
     action = {"label": "New task", "href": reverse("task_new")} if creates else None
     return {
         "rows": task_rows(found, principal=principal, surroundings=surroundings),
         "filters": form,
+        "views": filters.views_of(_VIEWS, params),
         "pager": pager,
         "may_create": creates,
         "empty": filters.empty_list(form, title="No task yet", hint=hint, action=action),
@@ -62,21 +65,45 @@ def visible_tasks(principal: Principal) -> QuerySet[Task]:
     return rows if ids is None else rows.filter(repository_id__in=ids)
 
 
-def _filtered(rows: QuerySet[Task], params: Mapping[str, str], surroundings: Surroundings) -> QuerySet[Task]:
+#: Views that people come back to; each is an address, as any other that they bookmark.
+_VIEWS: Final[tuple[tuple[str, Json], ...]] = (
+    ("All", {}),
+    ("Asked by me", {"mine": "asked"}),
+    ("In my repositories", {"mine": "1"}),
+    ("Need a person", {"display": "blocked"}),
+    ("Drafts", {"display": "draft"}),
+    ("Archived", {"display": "archived"}),
+)
+
+
+def _said(name: str, value: str) -> str:
+    if name == "mine":
+        return "asked by me" if value == "asked" else "in my repositories"
+    return f"labelled {value}"
+
+
+def _filtered(
+    rows: QuerySet[Task], params: Mapping[str, str], principal: Principal, surroundings: Surroundings
+) -> QuerySet[Task]:
     state = params.get("display", "")
     if state != Display.ARCHIVED:
         rows = rows.filter(archived_at__isnull=True)
     if state:
         known = state in list(Display)
         rows = rows.filter(tasks_shown_as(Display(state), surroundings)) if known else rows.none()
+    if mine := params.get("mine"):
+        asked = Q(created_by_id=principal.id)
+        rows = rows.filter(asked if mine == "asked" else Q(repository_id__in=my_repositories(principal)))
+    if reason := params.get("waiting_reason"):
+        rows = rows.filter(tasks_waiting_for(reason, surroundings))
     if status := params.get("status"):
         rows = rows.filter(status=status)
     if name := params.get("repository"):
         rows = rows.filter(Q(repository__name=name) | Q(repository_id=name))
     if label := params.get("label"):
         rows = rows.filter(labels__contains=[label])
-    if text := params.get("q", "").strip().replace("\0", ""):
-        rows = rows.filter(Q(title__icontains=text) | Q(contract__instruction__icontains=text) | Q(pk=text))
+    if params.get("q", "").strip():
+        rows = rows.filter(tasks_found(params["q"]))
     return rows
 
 

@@ -15,6 +15,7 @@ from runs.store.outbox import (
     record_refusal,
     settle_delivery,
 )
+from runs.store.outcomes import outcome_of
 from runs.store.reads import (
     Surroundings,
     active_lease,
@@ -71,6 +72,7 @@ __all__ = [
     "lock_task",
     "mac",
     "pass_on",
+    "outcome_of",
     "publish",
     "record_refusal",
     "row_columns",

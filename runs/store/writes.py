@@ -16,6 +16,7 @@ from runs.models import Attempt, Lease, PullRequest, Run, RunEvent, Step, Task, 
 from runs.store import chain
 from runs.store.claims import SECONDS_PER_PRIORITY
 from runs.store.outbox import publish_run
+from runs.store.outcomes import write_outcome
 from runs.store.reads import Surroundings
 
 
@@ -49,6 +50,8 @@ def write(
     _write_lease(run, sealed, before, state, around)
     _write_pull_request(run, sealed)
     _write_worker(sealed)
+    if state.is_terminal and not (before.status and before.is_terminal):
+        write_outcome(run, state, around.contract)
     publish_run(sealed)
     return sealed
 

@@ -15,6 +15,7 @@ urlpatterns = [
     path("tasks/<str:task_id>/edit/", task_form.task_edit, name="task_edit"),
     path("tasks/<str:task_id>/<slug:action>/", views.task_action, name="task_action"),
     path("runs/", views.runs, name="runs"),
+    path("runs/export.csv", views.runs_as_csv, name="runs_csv"),
     path("runs/<str:run_id>/", views.run, name="run"),
     path("runs/<str:run_id>/events/", views.run_events, name="run_events"),
     path("runs/<str:run_id>/events.jsonl", views.run_log, name="run_log"),

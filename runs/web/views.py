@@ -18,6 +18,8 @@ from runs.selectors.diff import patch_file as read_patch_file
 from runs.selectors.events import event_lines
 from runs.selectors.events import run_events as read_events
 from runs.selectors.evidence import find_artifact, run_evidence, run_patch, run_report
+from runs.selectors.export import runs_csv
+from runs.selectors.figures import run_figures
 from runs.selectors.fleet import lifecycle_page, repository_list, repository_page, worker_list
 from runs.selectors.home import home_page, notification_list
 from runs.selectors.run_page import run_head
@@ -40,7 +42,11 @@ _HARMLESS: Final = {
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
     """What needs this person, what runs, what went wrong lately."""
-    return show(request, "home.html", "runs/_home.html", home_page(principal=principal_of(request)))
+    principal = principal_of(request)
+    context = home_page(principal=principal)
+    if not request.headers.get("HX-Request"):  # a refresh leaves the charts as they are
+        context["figures"] = run_figures(principal=principal, params=request.GET.dict())
+    return show(request, "home.html", "runs/_home.html", context)
 
 
 @page
@@ -77,6 +83,15 @@ def runs(request: HttpRequest) -> HttpResponse:
     """The list of runs."""
     found = run_list(principal=principal_of(request), params=request.GET.dict())
     return show(request, "runs/list.html", "runs/_list.html", found)
+
+
+@page
+@require_safe
+def runs_as_csv(request: HttpRequest) -> StreamingHttpResponse:
+    """The runs of the list as a table, however many; ``X-Rows`` says how many there will be."""
+    count, pieces = runs_csv(principal=principal_of(request), params=request.GET.dict())
+    headers = {"Content-Disposition": 'attachment; filename="runs.csv"', "X-Rows": str(count)}
+    return StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8", headers=headers)
 
 
 @page

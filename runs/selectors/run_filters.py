@@ -1,0 +1,149 @@
+"""What a list of runs can be narrowed to; each filter is a word in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+from django.db.models import FloatField, Q, QuerySet
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
+
+from runs.auth import Principal
+from runs.domain.display import Display
+from runs.domain.facts import Json
+from runs.domain.outcomes import EXPIRED
+from runs.domain.vocabulary import ACTIVE, RunStatus
+from runs.domain.waiting import spell
+from runs.models import Run
+from runs.selectors.mine import my_repositories
+from runs.selectors.search import runs_found
+from runs.selectors.standing import runs_shown_as, runs_waiting_for
+from runs.selectors.surroundings import Surroundings
+
+#: An unfinished run of which nothing was heard for so long is looked at.
+QUIET: Final = timedelta(hours=1)
+SENT_BACK: Final = {"verifier": "outcome__verifier_repairs", "judge": "outcome__judge_repairs"}
+_COLUMNS: Final = {"status": "status", "worker": "worker_id", "task": "task_id"}
+
+
+def filtered_runs(
+    rows: QuerySet[Run], params: Mapping[str, str], *, principal: Principal, surroundings: Surroundings
+) -> QuerySet[Run]:
+    """The runs that the address asks for; a value that means nothing finds nothing. One query at most."""
+    for name, column in _COLUMNS.items():
+        if value := params.get(name):
+            rows = rows.filter(**{column: value})
+    if params.get("mine"):
+        rows = rows.filter(repository_id__in=my_repositories(principal))
+    if state := params.get("display"):
+        known = state in list(Display)
+        rows = rows.filter(runs_shown_as(Display(state), surroundings)) if known else rows.none()
+    if reason := params.get("waiting_reason"):
+        rows = rows.filter(runs_waiting_for(reason, surroundings))
+    for name, narrow in _NARROW.items():
+        if value := params.get(name, "").strip():
+            found = narrow(value, surroundings)
+            rows = rows.none() if found is None else rows.filter(found)
+    return rows
+
+
+# --- each filter: the value of the address → the condition, None where it means nothing ------------------
+
+
+def _repository(value: str, _: Surroundings) -> Q:
+    return Q(repository__name=value) | Q(repository_id=value)
+
+
+def _failure(value: str, _: Surroundings) -> Q:
+    return Q(status=EXPIRED) if value == EXPIRED else Q(failure_category=value)
+
+
+def _ended_on(value: str, _: Surroundings) -> Q | None:
+    begin = _day(value)
+    return Q(outcome__ended_at__gte=begin, outcome__ended_at__lt=begin + timedelta(days=1)) if begin else None
+
+
+def _ended_since(value: str, _: Surroundings) -> Q | None:
+    begin = _day(value)
+    return Q(outcome__ended_at__gte=begin) if begin else None
+
+
+def _agent(value: str, _: Surroundings) -> Q:
+    return Q(outcome__agent=value)
+
+
+def _sent_back(value: str, _: Surroundings) -> Q | None:
+    return Q(**{f"{SENT_BACK[value]}__gt": 0}) if value in SENT_BACK else None
+
+
+def _slow(value: str, _: Surroundings) -> Q | None:
+    status, _colon, text = value.partition(":")
+    if status not in list(RunStatus) or not text.isdigit() or len(text) > 9:  # noqa: PLR2004
+        return None
+    return Q(pk__in=_slower(status, int(text)))
+
+
+def _slower(status: str, seconds: int) -> QuerySet:
+    stood = Cast(KT(f"outcome__spent__{status}"), FloatField())
+    return Run.objects.alias(stood=stood).filter(stood__gte=seconds).values("pk")
+
+
+def _quiet(_value: str, surroundings: Surroundings) -> Q:
+    return Q(status__in=[s.value for s in ACTIVE], updated_at__lt=surroundings.now - QUIET)
+
+
+_NARROW: Final[dict[str, Callable[[str, Surroundings], Q | None]]] = {
+    "repository": _repository,
+    "failure_category": _failure,
+    "ended_on": _ended_on,
+    "ended_since": _ended_since,
+    "agent": _agent,
+    "sent_back": _sent_back,
+    "slow": _slow,
+    "quiet": _quiet,
+    "q": lambda value, _: runs_found(value),
+}
+#: Filters that come from links alone: they have no field in the form, and are said beside it.
+FROM_LINKS: Final = (
+    "worker", "task", "ended_on", "ended_since", "agent", "sent_back", "slow", "quiet", "mine",
+)  # fmt: skip
+
+
+def _day(text: str) -> datetime | None:
+    """The beginning of a day, in UTC."""
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return datetime(found.year, found.month, found.day, tzinfo=UTC)
+
+
+def said_of(name: str, value: str) -> str:
+    """A filter that came from a link, in words."""
+    if name == "slow":
+        status, _, seconds = value.partition(":")
+        known = status in list(RunStatus) and seconds.isdigit()
+        if not known:
+            return value
+        return f"{RunStatus(status).label} for {spell(timedelta(seconds=int(seconds)))} or more"
+    return _SAID[name].format(value)
+
+
+_SAID: Final = {
+    "worker": "worker {}",
+    "task": "task {}",
+    "ended_on": "ended on {} (UTC)",
+    "ended_since": "ended since {} (UTC)",
+    "agent": "agent {}",
+    "sent_back": "sent back by the {}",
+    "quiet": "nothing heard for an hour",
+    "mine": "in my repositories",
+}
+
+
+def narrowed(params: Mapping[str, str]) -> Json:
+    """The filters that are set, for links that keep them."""
+    names = ("status", "display", "waiting_reason", *_NARROW, "worker", "task", "mine")
+    return {name: params[name] for name in names if params.get(name)}
