@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
@@ -180,10 +181,7 @@ FROM ({newest}) AS newest, jsonb_each_text(newest.spent) GROUP BY key
 
 def _stays(rows: Rows, span: Span) -> Json:
     """``{rows: bars, note}``: seconds in each status, median and p95. One query."""
-    newest, params = rows.order_by("-ended_at").values("spent")[:SAMPLED].query.sql_with_params()
-    with connection.cursor() as cursor:
-        cursor.execute(_PERCENTILES.format(newest=newest), params)
-        found = {key: (count, median, most) for key, count, median, most in cursor.fetchall()}
+    found = _percentiles(rows)
     data = [
         Bar(
             status.label,
@@ -197,6 +195,17 @@ def _stays(rows: Rows, span: Span) -> Json:
         if status in found and found[status][2] >= 1
     ]
     return {"rows": bars(data), "note": f"Of the newest {SAMPLED:,} runs at most."}
+
+
+def _percentiles(rows: Rows) -> dict[str, tuple[int, float, float]]:
+    """Status → how many runs were in it, median and p95 of their seconds there."""
+    try:
+        newest, params = rows.order_by("-ended_at").values("spent")[:SAMPLED].query.sql_with_params()
+    except EmptyResultSet:  # somebody who sees no repository
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_PERCENTILES.format(newest=newest), params)
+        return {key: (count, median, most) for key, count, median, most in cursor.fetchall()}
 
 
 def _length(seconds: float) -> str:

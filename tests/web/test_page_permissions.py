@@ -55,6 +55,7 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     },
     ("POST", "tasks/{task_id}/run_again/"): SUBMITTERS,
     ("GET", "runs/"): ASKING,
+    ("GET", "runs/export.csv"): ASKING,
     ("GET", "runs/{run_id}/"): ALL,
     ("GET", "runs/{run_id}/events/"): ALL,
     ("GET", "runs/{run_id}/events.jsonl"): ALL,
