@@ -5,8 +5,9 @@ from __future__ import annotations
 from agentplatform.documents.markdown import code, codes, section, table
 from agentplatform.documents.markdown import page as whole
 from runs.domain.facts import Json
-from runs.domain.payloads import SHAPES, Field, version_of
+from runs.domain.payloads import SHAPES, Field
 from runs.domain.table import CLAIM_EVENTS, PEOPLE_EVENTS, posting_roles
+from runs.domain.versions import version_of
 from runs.domain.vocabulary import MACHINE_ROLES, Ev
 
 _INTRO = (

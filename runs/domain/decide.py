@@ -24,9 +24,9 @@ from runs.domain.fold import evolve
 from runs.domain.follow_ups import follow_ups
 from runs.domain.meanings import meaning
 from runs.domain.outcome import outcome
-from runs.domain.payloads import version_of
 from runs.domain.state import Changes, RunState
 from runs.domain.table import CLAIM_EVENTS, PEOPLE_EVENTS, allowed_events, cell, posting_roles
+from runs.domain.versions import version_of
 from runs.domain.vocabulary import OWNER, Directive, Ev, Role, RunStatus
 
 #: What a worker may still post after it was asked to stop (section 9).

@@ -2,7 +2,7 @@
 
 The store calls ``evolve`` for each new event and ``rebuild_runs`` calls it for each old one, so
 rows and a fold of the log are equal by construction. State holds JSON only, so that it can be
-compared, stored and shipped as it is. Unknown event types (from a newer version) change nothing.
+compared, stored and shipped as it is. What a newer version wrote, types or shapes, changes nothing here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from runs.domain import fold_leases as leases
 from runs.domain import fold_work as work
 from runs.domain.documents import RED_BASE
 from runs.domain.facts import Event, Json
-from runs.domain.payloads import upcast
 from runs.domain.state import Changes, RunState
+from runs.domain.versions import is_of_the_future, upcast
 from runs.domain.vocabulary import AttemptState, Directive, Ev, Gate, RunStatus, StepState
 
 
@@ -37,7 +37,8 @@ def evolve(state: RunState, event: Event) -> Changes:
     if state.holder and event.actor.id == state.holder["worker_id"] and event.type not in leases.ENDING:
         state.progress_at = event.recorded_at
         state.holder["progressed"] = True
-    if handler := _HANDLERS.get(event.type):
+    handler = _HANDLERS.get(event.type)
+    if handler and not is_of_the_future(event.type, event.schema_version):
         handler(state, event, payload, facts, changes)
     state.status = event.to_status
     if before != state.status:

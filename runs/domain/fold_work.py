@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 
 from runs.domain.facts import Event, Json, fingerprint
-from runs.domain.payloads import cost_of
 from runs.domain.state import Changes, RunState, plain
 from runs.domain.vocabulary import AttemptState, StepState
 
@@ -75,7 +74,7 @@ def model_decision(state: RunState, event: Event, payload: Json, facts: Json, ch
         state.attempt["steps"] += 1
     state.model = payload.get("model") or state.model
     state.provider = payload.get("provider") or state.provider
-    _spend(state, payload, changes)
+    _spend(state, facts, changes)
     changes.step(
         f"decision:{event.sequence}",
         attempt=event.attempt,
@@ -87,7 +86,7 @@ def model_decision(state: RunState, event: Event, payload: Json, facts: Json, ch
         state=StepState.SUCCEEDED.value,
         started_at=event.recorded_at,
         finished_at=event.recorded_at,
-        cost_usd=_money(payload),
+        cost_usd=facts.get("cost_usd"),
         summary=payload.get("summary") or "",
         output_artifact_id=payload.get("content_artifact_id") or "",
         requested_sequence=event.sequence,
@@ -146,12 +145,12 @@ def tool_completed(state: RunState, event: Event, payload: Json, facts: Json, ch
         )
     if call.get("effect") == "workspace":
         state.unsaved.append(operation_id)
-    _spend(state, payload, changes)
+    _spend(state, facts, changes)
     changes.step(
         operation_id,
         state=StepState[payload["outcome"].upper()].value,
         finished_at=event.recorded_at,
-        cost_usd=_money(payload),
+        cost_usd=facts.get("cost_usd"),
         completed_sequence=event.sequence,
         **result,
     )
@@ -167,17 +166,11 @@ def save_checkpoint(state: RunState, checkpoint: Json) -> None:
     state.unsaved, state.lost = [], []
 
 
-def _spend(state: RunState, payload: Json, changes: Changes) -> None:
+def _spend(state: RunState, facts: Json, changes: Changes) -> None:
     """Unknown cost is left out, never zero; what was spent is always added, whatever the limit."""
-    cost = cost_of(payload.get("cost_usd")) if payload.get("cost_usd") is not None else None
-    if cost:
+    if cost := Decimal(facts.get("cost_usd") or 0):
         state.used["cost_usd"] = plain(Decimal(state.used["cost_usd"]) + cost)
         if state.attempt:
             state.attempt["cost_usd"] = plain(Decimal(state.attempt["cost_usd"]) + cost)
     if state.attempt:
         changes.attempt(state.attempt["number"], used=attempt_used(state.attempt))
-
-
-def _money(payload: Json) -> str | None:
-    cost = cost_of(payload["cost_usd"]) if payload.get("cost_usd") is not None else None
-    return None if cost is None else plain(cost)

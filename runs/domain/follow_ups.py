@@ -12,7 +12,7 @@ from runs.domain.commands import Context, Draft, NextRun
 from runs.domain.contract import timeout_seconds
 from runs.domain.documents import RED_BASE, red_before
 from runs.domain.facts import Event, Json, fingerprint, stamp
-from runs.domain.meanings import calls_for_approval, over_budget, spent_out
+from runs.domain.meanings_work import calls_for_approval, over_budget, spent_out
 from runs.domain.retry import BLOCK, NEW_RUN, NONE, REASONS, Retry, decide_retry
 from runs.domain.state import RunState
 from runs.domain.table import cell

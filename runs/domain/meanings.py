@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from decimal import Decimal
 from typing import Final
 
 from runs.domain import documents as docs
 from runs.domain import guards, retry
+from runs.domain import meanings_work as work
 from runs.domain.commands import Command, Context
 from runs.domain.contract import needs_plan_approval
 from runs.domain.errors import (
     ApprovalSuperseded,
-    BudgetExhausted,
     GuardFailed,
     IllegalTransition,
     Invalid,
@@ -190,71 +189,6 @@ def _judge_requires_fix(state: RunState, command: Command, context: Context) -> 
     return S.EXECUTING.value, {"judgement": judged, "feedback": feedback}
 
 
-# --- steps ----------------------------------------------------------------------------------------
-
-
-def _tool_requested(state: RunState, command: Command, context: Context) -> Meaning:
-    operation_id = command.payload["operation_id"]
-    if context.step and operation_id not in state.lost:
-        raise NotAllowedNow(
-            f"Operation {operation_id} was requested before; its result stands.", step=context.step
-        )
-    if calls_for_approval(command.payload, context) and state.status not in (S.PLANNING, S.EXECUTING):
-        raise NotAllowedNow("This call needs a person's approval: make it while planning or executing.")
-    effect = command.payload.get("effect") or "workspace"
-    limits = [("max_tool_calls", (state.attempt or state.used)["tool_calls"])]
-    if effect == "outside":
-        limits.append(("max_outside_writes", state.used["outside_writes"]))
-    for name, used in limits:
-        if used >= int(state.budget.get(name, 10**9)):
-            raise BudgetExhausted(f"{name} of {state.budget[name]} is used up.", **over_budget(state))
-    if spent_out(state):
-        raise BudgetExhausted("The money is used up.", **over_budget(state))
-    return _only_target(state, command), {}
-
-
-def calls_for_approval(payload: Json, context: Context) -> bool:
-    """Whether a tool call waits for a person: its request says so, or the policy does."""
-    return bool(payload.get("requires_approval")) or payload["tool"] in context.policy["approval_tools"]
-
-
-def spent_out(state: RunState) -> bool:
-    """Whether the reported costs reach the limit."""
-    limit, spent = state.budget.get("max_cost_usd"), Decimal(state.used["cost_usd"])
-    return limit is not None and spent > 0 and spent >= Decimal(str(limit))
-
-
-def over_budget(state: RunState) -> Json:
-    """What the refusal adds: limits and use."""
-    return {"budget": dict(state.budget), "used": {**state.used, "attempt": state.attempt}}
-
-
-def _tool_completed(state: RunState, command: Command, context: Context) -> Meaning:
-    operation_id = command.payload["operation_id"]
-    if operation_id not in state.pending:
-        if context.step:
-            raise NotAllowedNow(f"Operation {operation_id} has its result already.", step=context.step)
-        raise Invalid({"payload.operation_id": ["was never requested"]})
-    if artifact_id := command.payload.get("output_artifact_id"):
-        kinds = (ArtifactKind.LOG, ArtifactKind.OUTPUT)
-        docs.cited(context.artifacts, artifact_id, "output_artifact_id", *kinds)
-    return _only_target(state, command), {}
-
-
-def _checkpoint_saved(state: RunState, command: Command, context: Context) -> Meaning:
-    artifact = docs.cited(
-        context.artifacts,
-        command.payload["checkpoint_artifact_id"],
-        "checkpoint_artifact_id",
-        ArtifactKind.CHECKPOINT,
-        ArtifactKind.PATCH,
-    )
-    if state.base_commit and command.payload["base_commit"] != state.base_commit:
-        stands = f"the run stands on {state.base_commit}"
-        raise docs.claims_otherwise("base_commit", command.payload["base_commit"], stands)
-    return _only_target(state, command), {"checkpoint": artifact.brief()}
-
-
 # --- people ---------------------------------------------------------------------------------------
 
 
@@ -275,8 +209,8 @@ def _approved(state: RunState, command: Command, context: Context) -> Meaning:
             message = "A guard forbids approving; waive it by name or ask for changes."
             raise GuardFailed(message, guards=failing)
         return S.PR_CREATING.value, dict(command.facts)
-    if gate["gate"] == Gate.BUDGET and spent_out(state):
-        raise NotAllowedNow("Raise the budget first, or reject.", **over_budget(state))
+    if gate["gate"] == Gate.BUDGET and work.spent_out(state):
+        raise NotAllowedNow("Raise the budget first, or reject.", **work.over_budget(state))
     return (S.EXECUTING.value if gate["gate"] == Gate.PLAN else gate["opened_from"]), dict(command.facts)
 
 
@@ -383,9 +317,10 @@ _MEANINGS: Final[dict[Ev, Callable[[RunState, Command, Context], Meaning]]] = {
     Ev.VERIFICATION_FAILED_RETRYABLE: _verification_failed,
     Ev.JUDGE_PASSED: _judge_passed,
     Ev.JUDGE_REQUIRES_FIX: _judge_requires_fix,
-    Ev.TOOL_REQUESTED: _tool_requested,
-    Ev.TOOL_COMPLETED: _tool_completed,
-    Ev.CHECKPOINT_SAVED: _checkpoint_saved,
+    Ev.MODEL_DECISION: work.model_decision,
+    Ev.TOOL_REQUESTED: work.tool_requested,
+    Ev.TOOL_COMPLETED: work.tool_completed,
+    Ev.CHECKPOINT_SAVED: work.checkpoint_saved,
     Ev.APPROVED: _approved,
     Ev.CHANGES_REQUESTED: _changes_requested,
     Ev.REJECTED: _rejected,

@@ -1,4 +1,4 @@
-"""What each event may carry, and how older versions are read (REST contract, "Payloads").
+"""What each event may carry (REST contract, "Payloads"); ``versions`` says how older ones are read.
 
 One shape per event type: field name → ``Field``. Shapes validate what callers send, describe the
 OpenAPI schema and fill the reference. Unknown fields are kept and ignored.
@@ -260,25 +260,3 @@ def check_payload(event: Ev, payload: Json) -> None:
     """Raise ``Invalid`` naming every wrong field of what a caller sent."""
     if wrong := problems(SHAPES.get(event, {}), payload):
         raise Invalid({f"payload.{name}": messages for name, messages in wrong.items()})
-
-
-# --- schema versions ---------------------------------------------------------------------------
-
-#: The version in which an event type is written today; 1 where it is not named.
-CURRENT_VERSION: Final[dict[str, int]] = {}
-
-#: (event type, version) → payload and facts of the next version. Stored events are never rewritten.
-UPCASTERS: Final[dict[tuple[str, int], Callable[[Json, Json], tuple[Json, Json]]]] = {}
-
-
-def version_of(event: str) -> int:
-    """The schema version in which ``event`` is written now."""
-    return CURRENT_VERSION.get(event, 1)
-
-
-def upcast(event: str, version: int, payload: Json, facts: Json) -> tuple[Json, Json]:
-    """Payload and facts of a stored event in today's shape; a version newer than ours passes unread."""
-    while (step := UPCASTERS.get((event, version))) is not None:
-        payload, facts = step(payload, facts)
-        version += 1
-    return payload, facts
