@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import models
 
+from runs.credentials import CredentialsWrong, check_credentials
 from runs.domain import payloads
 from runs.domain.policy import DEFAULTS, check_values
 from runs.domain.table import MOVES, ROWS, edges, posting_roles
@@ -32,6 +34,18 @@ def check_definitions(app_configs: Sequence[AppConfig] | None = None, **_: Any) 
         *_check_labels((RunStatus, TaskStatus, Ev, TaskEv)),
         *_check_lease(),
     ]
+
+
+@register
+def check_repository_credentials(
+    app_configs: Sequence[AppConfig] | None = None, **_: Any
+) -> list[CheckMessage]:
+    """A file that cannot be used is said at start, by file, table and field."""
+    try:
+        check_credentials(settings.REPOSITORY_CREDENTIALS)
+    except CredentialsWrong as error:
+        return [Error(str(error), id="agentplatform.E010")]
+    return []
 
 
 def _check_methods(model: type[models.Model], table: set[tuple[str, str, str]]) -> Iterable[CheckMessage]:

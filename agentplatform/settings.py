@@ -62,6 +62,11 @@ ENVIRONMENT = (
     Variable("EMAIL_URL", "", "`smtp://user:password@host:587`; without it, mail is printed"),
     Variable("DEFAULT_FROM_EMAIL", "agentplatform@localhost", "Sender of mail"),
     Variable(
+        "REPOSITORY_CREDENTIALS",
+        "",
+        "TOML file with the tokens, app keys and webhook secrets of repositories; see the page on forges",
+    ),
+    Variable(
         "AGENTPLATFORM_DEMO",
         "false",
         "One-click sign-in; set by `manage.py up` itself over demonstration data, refused but on loopback",
@@ -83,6 +88,9 @@ MIRROR_DIR = DATA_DIR / "mirrors"
 SANDBOX_DIR = DATA_DIR / "sandboxes"
 BROKER_DIR = DATA_DIR / "broker"
 KEY_DIR = DATA_DIR / "keys"
+
+# Read when a repository is talked to, so that a new token holds at once; secrets stay out of the settings.
+REPOSITORY_CREDENTIALS = env.text("REPOSITORY_CREDENTIALS")
 
 # --- Keys ------------------------------------------------------------------
 

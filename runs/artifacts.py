@@ -12,7 +12,7 @@ import hashlib
 import io
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -23,6 +23,8 @@ from django.db import transaction
 from agentplatform.clock import database_now
 from agentplatform.ids import new_id
 from runs import store
+from runs.credentials import CredentialsWrong
+from runs.credentials.access import AccessRefused, RepositoryAccess
 from runs.domain import strict_json
 from runs.domain.errors import (
     AmbiguousPatch,
@@ -133,7 +135,16 @@ def artifact_path(artifact: Artifact) -> Path:
 
 def mirror_of(repository: Repository) -> Mirror:
     """The repository's own mirror folder; every process of this installation uses the same."""
-    return Mirror(Path(settings.MIRROR_DIR) / f"{repository.pk}.git", repository.url)
+    place = Path(settings.MIRROR_DIR) / f"{repository.pk}.git"
+    return Mirror(place, repository.url, lambda: _login(repository))
+
+
+def _login(repository: Repository) -> Mapping[str, str]:
+    try:
+        return RepositoryAccess.of(repository).git_environment()
+    except (CredentialsWrong, AccessRefused) as error:
+        away = isinstance(error, AccessRefused) and error.retryable
+        raise GitFailed(str(error) if away else f"authentication failed: {error}") from error
 
 
 # --- lease ----------------------------------------------------------------------------------------

@@ -78,6 +78,12 @@ DEFAULTS: Final[Json] = {
     "on_red_base": "continue",
     "approvals": {"low": 1, "medium": 1, "high": 1, "critical": 1},
     "override": False,
+    "pull_request_draft": False,
+    "pull_request_labels": [],
+    "max_open_pull_requests": None,
+    "max_pull_requests_per_hour": None,
+    "close_pull_requests_after_days": None,
+    "follow_up_tasks": "never",
     "retry_base_seconds": 5,
     "retry_max_seconds": 300,
     "heartbeat_interval_seconds": 15,
@@ -108,6 +114,14 @@ MEANINGS: Final[dict[str, str]] = {
     " or it goes on and says so",
     "approvals": "How many people must approve, by effective risk",
     "override": "Whether an admin may approve what they asked for themselves, with a reason",
+    "pull_request_draft": "Whether pull requests are opened as drafts, where the provider knows them",
+    "pull_request_labels": "Labels that each pull request gets, where the provider knows them",
+    "max_open_pull_requests": "How many pull requests of the repository may be open at once; null: no limit",
+    "max_pull_requests_per_hour": "How many pull requests may be opened within an hour; null: no limit",
+    "close_pull_requests_after_days": "Days without any change after which an open pull request is closed;"
+    " null: never",
+    "follow_up_tasks": "What red checks and requested changes at the provider make: nothing, a draft of a"
+    " task, or a task that is submitted",
     "retry_base_seconds": "The first delay before a retry; each further one doubles it",
     "retry_max_seconds": "The longest delay before a retry",
     "heartbeat_interval_seconds": "How often a worker says that it lives",
@@ -136,6 +150,11 @@ def _highest(a: Any, b: Any) -> Any:
 def _both(a: bool, b: bool) -> bool:  # noqa: FBT001  two values of one field
     """True only where every level says so."""
     return a and b
+
+
+def _either(a: bool, b: bool) -> bool:  # noqa: FBT001  two values of one field
+    """True where any level says so."""
+    return a or b
 
 
 def _union(a: Sequence[str], b: Sequence[str]) -> list[str]:
@@ -192,6 +211,12 @@ STRICTER: Final[dict[str, Pair]] = {
     "on_red_base": _ranked("continue", "ask", "fail"),
     "approvals": _each(_highest),
     "override": _both,
+    "pull_request_draft": _either,
+    "pull_request_labels": _union,
+    "max_open_pull_requests": _lowest,
+    "max_pull_requests_per_hour": _lowest,
+    "close_pull_requests_after_days": _lowest,
+    "follow_up_tasks": _ranked("submit", "draft", "never"),
     "retry_base_seconds": _last,
     "retry_max_seconds": _last,
     "heartbeat_interval_seconds": _last,
@@ -258,6 +283,7 @@ _WORDS: Final = {
     "on_budget_exceeded": ["stop", "ask"],
     "on_approval_timeout": ["cancel", "fail", "escalate"],
     "on_red_base": ["fail", "ask", "continue"],
+    "follow_up_tasks": ["never", "draft", "submit"],
 }
 _INNER: Final = {
     "timeouts": TIMEOUTS,

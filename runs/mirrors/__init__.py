@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,11 +73,19 @@ class GitReading:
         )
 
 
-class Mirror:
-    """One repository's bare mirror at `path`, filled from `url` when asked."""
+def _open_to_all() -> Mapping[str, str]:
+    return {}
 
-    def __init__(self, path: Path, url: str) -> None:
-        self.path, self.url = Path(path), url
+
+class Mirror:
+    """One repository's bare mirror at `path`, filled from `url` when asked.
+
+    `login` gives the environment with which git is let in at `url`; it is asked anew for each
+    command that talks to the repository, and may raise GitFailed.
+    """
+
+    def __init__(self, path: Path, url: str, login: Callable[[], Mapping[str, str]] = _open_to_all) -> None:
+        self.path, self.url, self.login = Path(path), url, login
 
     def fetch(self, *, branch: str | None = None, timeout: float = DEFAULT_TIMEOUT) -> None:
         """Bring one branch, or all, up to date. GitFailed when the repository is not to be had.
@@ -111,6 +119,13 @@ class Mirror:
         name = f"{_branch_ref(branch)}^{{commit}}"
         found = run_git("rev-parse", "--verify", "--quiet", name, git_dir=self.path)
         return None if found.code else found.out.decode().strip()
+
+    def contains(self, branch: str, commit: str) -> bool:
+        """Whether a branch as last fetched has this commit in its history."""
+        ref = _branch_ref(branch)
+        if not self.has(commit) or self.resolve(branch) is None:
+            return False
+        return not run_git("merge-base", "--is-ancestor", commit, ref, git_dir=self.path).code
 
     def apply_check(
         self, patch: bytes, commit: str, *, reverse: bool = False, timeout: float = DEFAULT_TIMEOUT
@@ -157,7 +172,7 @@ class Mirror:
 
     def remote_refs(self, *patterns: str, timeout: float = DEFAULT_TIMEOUT) -> dict[str, str]:
         """Full ref name → commit in the repository itself, for refs that match a pattern."""
-        found = run_git("ls-remote", "--", self.url, *patterns, timeout=timeout)
+        found = run_git("ls-remote", "--", self.url, *patterns, env=self.login(), timeout=timeout)
         rows = (row.partition("\t") for row in checked(found).decode("utf-8", "replace").split("\n"))
         return {ref: commit for commit, _, ref in rows if ref}
 
@@ -178,7 +193,7 @@ class Mirror:
                 run_git(
                     "fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
                     "--no-recurse-submodules", *options, "--", self.url, *specs,
-                    git_dir=self.path, timeout=timeout,
+                    git_dir=self.path, env=self.login(), timeout=timeout,
                 )
             )  # fmt: skip
 

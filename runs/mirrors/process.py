@@ -22,6 +22,7 @@ _KEPT = (
     "SSH_AUTH_SOCK",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
+    "GIT_SSL_CAINFO",
     "https_proxy",
     "HTTPS_PROXY",
     "no_proxy",

@@ -17,8 +17,8 @@ from runs.domain.state import RunState
 from runs.domain.vocabulary import FailureCategory
 from runs.mirrors import GitReading
 from runs.models import Artifact, Run
-from runs.pull_requests.base import Author, Change
-from runs.pull_requests.text import branch_name, commit_message
+from runs.pull_requests.base import Author, Change, Proposal
+from runs.pull_requests.text import MAX_SUBJECT, branch_name, commit_message, one_line
 from runs.selectors.policies import effective_policies
 
 
@@ -64,18 +64,27 @@ def _bytes(artifact: Artifact) -> bytes:
     return patch
 
 
-def change_of(run: Run, state: RunState, approved: Approved) -> Change:
+def change_of(run: Run, state: RunState, approved: Approved, *, body: str = "") -> Change:
     """The commit to be: the same at every try, so that a repeated push finds itself."""
+    policy = effective_policies(repository_ids=[run.repository_id])[run.repository_id].values
+    trailers = {"Requested-by": run.task.created_by.get_username(), "Agent-Run": run.pk}
     return Change(
         base_commit=state.base_commit,
         patch=approved.patch,
         approved_paths=approved.reading.paths,
         branch=branch_name(run.pk, run.task.title),
-        message=commit_message(run.task.title, state.output_summary, {"Agent-Run": run.pk}),
+        message=commit_message(run.task.title, state.output_summary, trailers),
         author=Author("Agent Platform", parseaddr(settings.DEFAULT_FROM_EMAIL)[1]),
         timestamp=moment(state.status_since),
         expected_tree=approved.artifact.facts.get("tree") or None,
         base_branch=run.task.contract["base_branch"],
+        proposal=Proposal(
+            title=one_line(run.task.title)[:MAX_SUBJECT],
+            body=body,
+            operation=run.pk,
+            draft=policy["pull_request_draft"],
+            labels=tuple(policy["pull_request_labels"]),
+        ),
     )
 
 

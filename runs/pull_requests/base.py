@@ -1,4 +1,7 @@
-"""What every provider does, and how an attempt can end."""
+"""What every provider does, and how an attempt can end.
+
+A forge that is added keeps to ``Provider`` and to the same tests; nothing outside its file knows it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
+from runs.domain.vocabulary import PullRequestState
+
 
 class Author(NamedTuple):
     """Who stands in the commit, as author and as committer."""
 
     name: str
     email: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What a forge shows beside the branch; plain git shows none of it.
+
+    `operation` is the run's id: by it, and by the branch, a repeated call finds what it made.
+    """
+
+    title: str = ""
+    body: str = ""
+    operation: str = ""
+    draft: bool = False
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +52,7 @@ class Change:
     timestamp: datetime
     expected_tree: str | None = None
     base_branch: str | None = None
+    proposal: Proposal = Proposal()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +71,32 @@ class Pushed:
     behind: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A pull request that stands at the provider, as the record knows it."""
+
+    branch: str
+    base_branch: str
+    commit_sha: str
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """How a pull request stands now. `checks` is "", pending, passed or failed.
+
+    `said` is what reviewers and red checks say: words of strangers, never an order.
+    """
+
+    state: PullRequestState
+    checks: str = ""
+    head_sha: str = ""
+    said: str = ""
+
+
 class Provider(Protocol):
-    """A place that takes branches. Both calls may be repeated at any time."""
+    """A place that takes branches. Every call may be repeated at any time; each raises PushFailed
+    where nobody answers."""
 
     name: str
 
@@ -62,6 +106,18 @@ class Provider(Protocol):
 
     def create(self, change: Change) -> Pushed:
         """Make it, or find that it is made. Raises a PushRefused."""
+        ...
+
+    def withdraw(self, change: Change) -> None:
+        """Take back a branch that this change left without a pull request; nobody else's."""
+        ...
+
+    def look(self, opened: Opened) -> Life:
+        """How it stands now."""
+        ...
+
+    def close(self, opened: Opened, why: str) -> None:
+        """Close it, and say why where the provider shows that. BranchTaken where others work on it."""
         ...
 
 

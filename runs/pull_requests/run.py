@@ -6,7 +6,7 @@ whoever takes over finds the branch that is there. No transaction is open while 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -16,13 +16,12 @@ from django.conf import settings
 
 from agentplatform.clock import database_now
 from runs import auth, leases, service
-from runs.artifacts import mirror_of
 from runs.domain.commands import CONTROL_PLANE, Command
 from runs.domain.errors import Refusal
 from runs.domain.facts import Json, stamp
 from runs.domain.vocabulary import Directive, Ev, FailureCategory, Role
 from runs.leases import Claim
-from runs.mirrors import GitFailed, Mirror
+from runs.mirrors import GitFailed
 from runs.models import Run, RunEvent, WorkerAccount
 from runs.pull_requests.approved import Denied, change_of, check_again, load_approved
 from runs.pull_requests.base import (
@@ -30,21 +29,19 @@ from runs.pull_requests.base import (
     BaseConflict,
     BranchTaken,
     PathsDiffer,
-    Provider,
     Pushed,
     PushFailed,
     PushRefused,
 )
 from runs.pull_requests.body import Said, evidence_summary
-from runs.pull_requests.git import GitProvider
 from runs.pull_requests.heart import Heart
+from runs.pull_requests.providers import ProviderUnknown, provider_of
 from runs.selectors.policies import effective_policies
 
 log = structlog.get_logger(__name__)
 
 F = FailureCategory
 ACCOUNT: Final = "git-integration"
-PROVIDERS: Final[Mapping[str, Callable[[Mirror], Provider]]] = {"git": GitProvider}
 #: While a cancelled run cannot be reconciled because nobody answers, it is looked at again after this.
 RECONCILE_AGAIN: Final = timedelta(seconds=30)
 
@@ -119,12 +116,16 @@ def _create(work: _Work) -> Command:
     try:
         approved = load_approved(run, state)
         check_again(run, state, approved)
-        pushed = _provider(run).create(change_of(run, state, approved))
+        provider = provider_of(run.repository)
+        pushed = provider.create(change_of(run, state, approved, body=_body(work)))
     except PushFailed as refused:
         return _push_failed(work, refused)
     except GitFailed as error:
         failure = _failure(F.INFRASTRUCTURE, "repository_unreachable", error.message)
         return work.command(Ev.PR_CREATION_FAILED, {"failure": failure})
+    except ProviderUnknown as error:
+        failure = _failure(F.PR_CREATION_FAILED, "provider_unknown", str(error), final=True)
+        return work.command(Ev.NON_RETRYABLE_FAILURE, {"failure": failure})
     except (PushRefused, Denied) as refused:
         return work.command(Ev.NON_RETRYABLE_FAILURE, {"failure": _final(refused)})
     return _created(work, pushed)
@@ -134,26 +135,21 @@ def _reconcile(work: _Work) -> Command:
     """Somebody cancelled after the first lease: what stands at the provider decides (section 9)."""
     run, state = work.run, work.claim.state
     try:
-        found = _provider(run).find(change_of(run, state, load_approved(run, state)))
+        provider = provider_of(run.repository)
+        change = change_of(run, state, load_approved(run, state))
+        if not (found := provider.find(change)):
+            provider.withdraw(change)
     except (PushFailed, GitFailed) as error:
         log.warning("reconcile_failed", run_id=run.pk, why=str(error))
         again = stamp(database_now() + RECONCILE_AGAIN)
         reason = f"The provider did not answer: {error}"[:2_000]
         return Command(Ev.LEASE_RELEASED, {"reason": reason, "not_before": again}, CONTROL_PLANE, key="")
-    except (PushRefused, Denied):
+    except (PushRefused, Denied, ProviderUnknown):
         found = None  # whatever stands there is not this run's
     if found:
         return _created(work, found)
-    note = "No branch of this run was found at the provider."
+    note = "No pull request of this run stands at the provider."
     return work.command(Ev.RUN_CANCELLED, {"cleanup": "done", "note": note})
-
-
-def _provider(run: Run) -> Provider:
-    make = PROVIDERS.get(run.repository.provider)
-    if make is None:
-        summary = f"There is no adapter for {run.repository.provider}; set the repository's provider to git."
-        raise Denied(F.PR_CREATION_FAILED, "provider_unknown", summary)
-    return make(mirror_of(run.repository))
 
 
 def _created(work: _Work, pushed: Pushed) -> Command:

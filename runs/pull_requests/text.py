@@ -33,7 +33,7 @@ def commit_message(title: str, body: str = "", trailers: Mapping[str, str] | Non
     A line of the body in the form of a trailer is quoted with '> ': a title or a summary
     must not sign anything off.
     """
-    subject = _one_line(title)[:MAX_SUBJECT].rstrip() or "Change by an agent"
+    subject = one_line(title)[:MAX_SUBJECT].rstrip() or "Change by an agent"
     if _TRAILER.match(subject):
         subject = f"Change: {subject}"[:MAX_SUBJECT]
     lines = [_visible(line).rstrip() for line in body.splitlines()]
@@ -46,10 +46,11 @@ def _trailers(trailers: Mapping[str, str]) -> str:
     for key in trailers:
         if not _TRAILER_KEY.fullmatch(key):
             raise ValueError(f"{key!r} is no name of a trailer")
-    return "\n".join(f"{key}: {_one_line(value)}" for key, value in trailers.items())
+    return "\n".join(f"{key}: {one_line(value)}" for key, value in trailers.items())
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """The visible words of a text, on one line."""
     return " ".join(_visible(re.sub(r"\s", " ", text)).split())
 
 

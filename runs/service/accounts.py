@@ -124,7 +124,7 @@ def _wrong_address(url: str, provider: str) -> dict[str, list[str]]:
     if not _ADDRESS.fullmatch(url):
         wrong["url"] = ["must be an address that git clones, or a folder"]
     elif urlsplit(url).password:
-        wrong["url"] = ["must hold no password; credentials stay with git's own configuration"]
+        wrong["url"] = ["must hold no password; name the file with credentials in REPOSITORY_CREDENTIALS"]
     if provider not in Repository.PROVIDERS:
         wrong["provider"] = [f"must be one of {', '.join(Repository.PROVIDERS)}"]
     return wrong

@@ -1,0 +1,135 @@
+"""How git and a forge's API are let in: a token, or one that an app asks for anew each time."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+import jwt
+from django.conf import settings
+
+from runs.credentials import Credential, credential_for
+from runs.models import Repository
+
+API_VERSION: Final = "2022-11-28"
+TIMEOUT: Final = 30.0
+#: GitHub refuses a token whose clock runs ahead, and one that lives for more than ten minutes.
+_BACKDATED, _LIVES = 60, 540
+_ADDRESS = re.compile(
+    r"(?:https://(?:[^/@]*@)?|ssh://(?:[^/@]*@)?|[^/@:]+@)(?P<host>[^/:]+)(?::\d+(?=/))?[:/]/?"
+    r"(?P<project>[^/\s]+/[^/\s]+?)(?:\.git)?/?"
+)
+
+
+class AccessRefused(Exception):  # noqa: N818  a verdict, not an error
+    """No token was to be had; ``retryable`` where asking again may help."""
+
+    def __init__(self, why: str, *, retryable: bool) -> None:
+        self.retryable = retryable
+        super().__init__(why)
+
+
+class RepositoryAccess:
+    """The way into one repository: its address, and the credential that is read when it is needed."""
+
+    def __init__(self, *, url: str, credential: Credential) -> None:
+        self.url, self.credential = url, credential
+
+    @classmethod
+    def of(cls, repository: Repository) -> RepositoryAccess:
+        """That of a repository's row. Raises ``CredentialsWrong``."""
+        credential = credential_for(repository.name, settings.REPOSITORY_CREDENTIALS)
+        return cls(url=repository.url, credential=credential)
+
+    @property
+    def project(self) -> str:
+        """``owner/name`` at the forge, "" where neither credential nor address tells."""
+        return self.credential.project or address_of(self.url)[1]
+
+    @property
+    def api_url(self) -> str:
+        """Where the forge's API is; GitHub Enterprise Server has its own on its own host."""
+        host = address_of(self.url)[0]
+        known = "https://api.github.com" if host in ("", "github.com") else f"https://{host}/api/v3"
+        return (self.credential.api_url or known).rstrip("/")
+
+    def token(self) -> str:
+        """The token, "" where there is none. Raises ``AccessRefused``.
+
+        An app's installation token is asked for at each call, for this repository alone
+        (docs.github.com, "Generating an installation access token for a GitHub App").
+        """
+        if not self.credential.app_id:
+            return self.credential.token
+        return _installation_token(self.credential, api_url=self.api_url, project=self.project)
+
+    def git_environment(self) -> dict[str, str]:
+        """Variables with which git logs in: never in the address, nor in an argument that ``ps`` shows.
+
+        The header is bound to scheme and host; nothing else hears it.
+        """
+        parts = urlsplit(self.url)
+        if parts.scheme != "https" or not (token := self.token()):
+            return {}
+        user = self.credential.user or "x-access-token"
+        login = base64.b64encode(f"{user}:{token}".encode()).decode()
+        return {
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"http.https://{parts.netloc.rpartition('@')[2]}/.extraHeader",
+            "GIT_CONFIG_VALUE_0": f"Authorization: Basic {login}",
+        }
+
+
+def address_of(url: str) -> tuple[str, str]:
+    """(host, ``owner/name``) of ``https://host/owner/name.git`` or ``git@host:owner/name.git``; else ""s."""
+    found = _ADDRESS.fullmatch(url)
+    return (found["host"].lower(), found["project"]) if found else ("", "")
+
+
+def app_jwt(credential: Credential, *, now: float | None = None) -> str:
+    """What proves to be the app (docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App")."""
+    at = int(time.time() if now is None else now)
+    claims = {"iat": at - _BACKDATED, "exp": at + _LIVES, "iss": credential.app_id}
+    try:
+        return jwt.encode(claims, credential.private_key, algorithm="RS256")
+    except (ValueError, jwt.PyJWTError) as error:
+        raise AccessRefused("The app's private key is not an RSA key in PEM.", retryable=False) from error
+
+
+def headers(token: str) -> dict[str, str]:
+    """Headers of a call to GitHub's API."""
+    plain = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION}
+    return {**plain, "Authorization": f"Bearer {token}"} if token else plain
+
+
+def _installation_token(credential: Credential, *, api_url: str, project: str) -> str:
+    login = headers(app_jwt(credential))
+    with httpx.Client(base_url=api_url, headers=login, timeout=TIMEOUT) as api:
+        number = credential.installation_id
+        if not number:
+            number = str(_asked(api, "GET", f"/repos/{project}/installation").get("id", ""))
+        body = {"repositories": [project.partition("/")[2]]}
+        found = _asked(api, "POST", f"/app/installations/{number}/access_tokens", json=body)
+    return str(found["token"])
+
+
+def _asked(api: httpx.Client, method: str, path: str, json: object = None) -> Mapping[str, object]:
+    try:
+        answer = api.request(method, path, json=json)
+    except httpx.HTTPError as error:
+        raise AccessRefused(f"GitHub gave no token: {type(error).__name__}.", retryable=True) from error
+    if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
+        raise AccessRefused(f"GitHub gave no token: it answered {answer.status_code}.", retryable=True)
+    try:
+        found = answer.json() if answer.is_success else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        advice = "check app_id, private_key and that the app is installed on the repository"
+        raise AccessRefused(f"GitHub gave no token ({answer.status_code}): {advice}.", retryable=False)
+    return found
