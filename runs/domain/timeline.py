@@ -17,7 +17,7 @@ from runs.domain.payloads import cost_of
 from runs.domain.said import KEY, NORMAL, Said, plural, short
 from runs.domain.sentences import tell
 from runs.domain.vocabulary import Ev, Gate, RunStatus
-from runs.domain.waiting import spell
+from runs.domain.times import spell
 
 S, D = RunStatus, Display
 #: Shorter pauses are part of the work.

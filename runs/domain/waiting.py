@@ -5,13 +5,13 @@ Times inside a sentence are the clock in UTC; pages show the exact ones beside i
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Final, NamedTuple
 
 from runs.domain.display import BACKOFF, CAP, HOLD, NO_WORKER, Around, free_since, waits_for
 from runs.domain.facts import Json, moment
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
+from runs.domain.times import clock, spell
 from runs.domain.vocabulary import CLAIMABLE, OWNER, Directive, Gate, RunStatus
 
 REASONS: Final = {
@@ -149,31 +149,3 @@ def _unleased(state: RunState, around: Around, due: str) -> Wait | None:
         role.value,
         f"In the queue for {age}; the next free {role.label.lower()} takes it.",
     )
-
-
-# --- times in words ------------------------------------------------------------------------------
-
-
-def clock(stamp: str, *, now: str = "") -> str:
-    """``10:02``, with the date where it is another day than ``now``'s."""
-    at = moment(stamp)
-    other_day = now and moment(now).date() != at.date()
-    return f"{at:%H:%M} on {at:%d %b}" if other_day else f"{at:%H:%M}"
-
-
-def spell(length: timedelta) -> str:
-    """A length of time in one unit, or two from an hour up: ``48 s``, ``4 min``, ``2 h 5 min``, ``3 d``.
-
-    Seconds below two minutes: "1 min" would stand for anything up to two.
-    """
-    seconds = max(int(length.total_seconds()), 0)
-    if seconds < 120:  # noqa: PLR2004
-        return f"{seconds} s"
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
-    if days:
-        rest = hours - 24 * days
-        return f"{days} d {rest} h" if rest and days < 7 else f"{days} d"  # noqa: PLR2004
-    if hours:
-        rest = minutes - 60 * hours
-        return f"{hours} h {rest} min" if rest else f"{hours} h"
-    return f"{minutes} min"

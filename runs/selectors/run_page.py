@@ -13,7 +13,7 @@ from runs.domain.contract import AGENT_KINDS
 from runs.domain.facts import Json, moment, stamp
 from runs.domain.state import RunState
 from runs.domain.vocabulary import CompletionMode, RunStatus
-from runs.domain.waiting import clock
+from runs.domain.times import clock
 from runs.models import Lease, Run
 from runs.selectors.display import shown_run
 from runs.selectors.links import buttons, page_href

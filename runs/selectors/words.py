@@ -10,7 +10,7 @@ from typing import Any, Final
 from runs.domain.display import Display
 from runs.domain.facts import Json, moment
 from runs.domain.vocabulary import Risk
-from runs.domain.waiting import spell
+from runs.domain.times import spell
 
 KIB: Final = 1024
 
