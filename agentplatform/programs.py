@@ -34,7 +34,7 @@ def web(port: int) -> Child:
         "--bind": f"127.0.0.1:{port}",
         "--worker-class": "gthread",
         "--workers": str(settings.WEB_PROCESSES),
-        "--threads": str(settings.DATABASE_POOL_SIZE),
+        "--threads": str(settings.WEB_THREADS),
         "--graceful-timeout": "4",
         "--log-level": "warning",
     }

@@ -49,7 +49,13 @@ ENVIRONMENT = (
         required_in_production=True,
     ),
     Variable("DATABASE_OWNER_URL", "", "Login of the tables' owner, used by `migrate` alone"),
-    Variable("DATABASE_POOL_SIZE", "8", "Connections, and threads, of each web process"),
+    Variable("DATABASE_POOL_SIZE", "8", "Connections of each web process"),
+    Variable(
+        "DATABASE_LISTEN_URL",
+        "",
+        "Address for LISTEN, past a pooler in transaction mode; without it, DATABASE_URL",
+    ),
+    Variable("WEB_THREADS", "32", "Threads of each web process; those above the connections may wait"),
     Variable("WEB_PROCESSES", "2", "Web processes started by `manage.py up`"),
     Variable(
         "CELERY_BROKER_URL",
@@ -198,7 +204,11 @@ EMBEDDED_SERVER = Server(DATA_DIR / "postgres")
 EMBEDDED_DATABASE = not env.text("DATABASE_URL")
 DATABASE_URL = env.text("DATABASE_URL") or EMBEDDED_SERVER.app_url
 DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", minimum=1)
+DATABASE_LISTEN_URL = env.text("DATABASE_LISTEN_URL")
 WEB_PROCESSES = env.number("WEB_PROCESSES", minimum=1)
+WEB_THREADS = env.number("WEB_THREADS", minimum=1)
+# Long polls hold a thread each; as many as there are connections are kept for those who do not wait.
+WAITING_PLACES = max(WEB_THREADS - DATABASE_POOL_SIZE, 0)
 DATABASES = {
     "default": database.login(
         DATABASE_URL,

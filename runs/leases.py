@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,6 +14,7 @@ from agentplatform.clock import database_now
 from agentplatform.ids import new_id
 from runs import service, store
 from runs.auth import Principal
+from runs.bell import bell
 from runs.domain.commands import CONTROL_PLANE, Caller, Command
 from runs.domain.errors import ActorNotAllowed, LeaseLost
 from runs.domain.policy import ISOLATION
@@ -22,6 +23,8 @@ from runs.domain.vocabulary import CLAIMABLE, Ev, Role, RunStatus
 from runs.models import Lease, Run, WorkerAccount
 
 ASKED_EVERY = timedelta(seconds=5)
+#: A waiting claim asks again by itself after this: bells may go unheard.
+ASK_AGAIN_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,17 @@ def lease_claim(
             return again
         raise
     return _taken_meanwhile(worker, key) if key else None
+
+
+def begin_waiting(*, principal: Principal, roles: Iterable[str] = ()) -> Callable[[float], None]:
+    """Call it before asking; what it returns waits, for at most the given seconds, for a reason to ask again.
+
+    That is a ring after this call, the end of a backoff, or that it is time to ask unasked. One query.
+    """
+    heard = bell.rings
+    backoff = store.seconds_to_next(roles=_wanted_roles(_worker(principal), roles))
+    longest = ASK_AGAIN_SECONDS if backoff is None else min(ASK_AGAIN_SECONDS, backoff)
+    return lambda seconds: bell.wait(heard, min(seconds, longest))
 
 
 def _note_asking(worker: WorkerAccount, *, offers: list[str], isolation: str, version: str) -> None:

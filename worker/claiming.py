@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 import uuid
 
 from worker.client.errors import BadAnswer, DirectivePending, LeaseLost, Refused, Unavailable
@@ -45,6 +46,7 @@ class Worker:
         sweep_orphans(self._config.work_dir)
         failures = 0
         while not self._drain.asked:
+            asked_at = time.monotonic()
             try:
                 claim = self._claim()
             except (Unavailable, BadAnswer) as error:
@@ -54,6 +56,8 @@ class Worker:
             given_up = self.work_on(claim) if claim is not None else None
             if once:
                 return
+            if claim is None:  # where too many wait, the answer comes at once: ask no faster for it
+                self._drain.wait(asked_at + FIRST_WAIT_SECONDS - time.monotonic())
             failures = failures + 1 if given_up else 0
             if given_up:
                 # Claimed again at once, a run that we cannot go on with loses its takeovers in seconds.
@@ -92,6 +96,9 @@ class Worker:
             )
         except Refused as refused:
             if self._narrow_roles(refused):
+                return self._claim()
+            if refused.code == "lease_lost":  # the answer came too late to be got again
+                self._claim_key = uuid.uuid4().hex
                 return self._claim()
             if refused.code in FATAL_CODES:
                 raise

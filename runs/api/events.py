@@ -60,7 +60,7 @@ class Events(ApiView):
         run, query = get_run(self.principal, run_id), Query(request)
         after, limit = query.integer("after", 0), query.limit
         rows = RunEvent.objects.filter(run=run, sequence__gt=after).order_by("sequence")
-        found = wait_for(lambda: list(rows[: limit + 1]), seconds=query.wait_seconds)
+        found = wait_for(lambda: list(rows[: limit + 1]), seconds=query.wait_seconds).answer
         shown = [shapes.event_row(row) for row in found[:limit]]
         return Response(
             {"results": shown, "next": _rest(request, shown, more=len(found) > limit), "previous": None}

@@ -14,7 +14,7 @@ from runs.api.base import ApiView
 from runs.api.requests import MAX_WAIT_SECONDS, Fields, idempotency_key, json_object
 from runs.api.resume import policy_of, resume
 from runs.api.schema import says
-from runs.api.waiting import wait_for
+from runs.api.waiting import COME_BACK_SECONDS, wait_for
 from runs.auth import Principal, get_run, require_machine
 from runs.domain.errors import Invalid
 from runs.domain.facts import Json
@@ -31,7 +31,7 @@ class Leases(ApiView):
         """Give the next run to this worker; 204 when there is nothing to do."""
         require_machine(self.principal)
         asked, key = _asked(json_object(request)), idempotency_key(request)
-        claim = wait_for(
+        found = wait_for(
             lambda: leases.lease_claim(
                 principal=self.principal,
                 roles=asked["roles"],
@@ -41,9 +41,12 @@ class Leases(ApiView):
                 version=asked["worker_version"],
             ),
             seconds=asked["wait_seconds"],
+            begin=lambda: leases.begin_waiting(principal=self.principal, roles=asked["roles"]),
         )
-        if claim is None:
-            return Response(status=204)
+        if (claim := found.answer) is None:
+            return Response(
+                status=204, headers={"Retry-After": str(COME_BACK_SECONDS)} if found.crowded else None
+            )
         answer = Response(_claimed(claim, self.principal), status=200 if claim.replayed else 201)
         if claim.replayed:
             answer["Idempotency-Replayed"] = "true"

@@ -76,6 +76,7 @@ class Run(RunLifecycle):
                 name="runs_to_claim",
                 condition=~Q(claim_role=""),
             ),
+            models.Index(fields=["not_before"], name="runs_to_come", condition=~Q(claim_role="")),
             models.Index(
                 fields=["expires_at"],
                 name="runs_to_sweep",

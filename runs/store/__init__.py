@@ -4,8 +4,9 @@ Lock order everywhere: repository, run, task, approval (lifecycle contract, 4.3 
 modules named in the import rules may call this; decisions are made in ``runs.domain``.
 """
 
+from runs.store.bell import BELL, ring
 from runs.store.chain import hash_of, lease_token, mac
-from runs.store.claims import Line, claimable_lines, lock_claim_key, lock_foremost
+from runs.store.claims import Line, claimable_lines, lock_claim_key, lock_foremost, seconds_to_next
 from runs.store.locks import lock_repository, lock_run, lock_task
 from runs.store.outbox import (
     CONSUMERS,
@@ -43,6 +44,7 @@ from runs.store.writes import (
 )
 
 __all__ = [
+    "BELL",
     "CONSUMERS",
     "Line",
     "Surroundings",
@@ -75,7 +77,9 @@ __all__ = [
     "pass_on",
     "publish",
     "record_refusal",
+    "ring",
     "row_columns",
+    "seconds_to_next",
     "settle_delivery",
     "step_columns",
     "step_of",

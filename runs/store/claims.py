@@ -92,6 +92,19 @@ def claimable_lines(
         return [Line(*row) for row in cursor.fetchall()]
 
 
+def seconds_to_next(*, roles: Sequence[str]) -> float | None:
+    """Until the next backoff of a run for these roles is over; None where there is none. One query."""
+    statement = """
+        SELECT extract(epoch FROM not_before - clock_timestamp())::float FROM runs
+        WHERE claim_role <> '' AND claim_role = ANY (%s) AND not_before > clock_timestamp()
+        ORDER BY not_before LIMIT 1
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [list(roles)])
+        row = cursor.fetchone()
+    return None if row is None else max(row[0], 0.0)
+
+
 def lock_foremost(line: Line, *, labels: Sequence[str]) -> Run | None:
     """The foremost run of a line that nobody else has in hand, locked; its task comes along unlocked.
 

@@ -20,6 +20,7 @@ from runs.domain.state import RunState
 from runs.models import Artifact as ArtifactRow
 from runs.models import Lease, Policy, PolicyVersion, Run, RunEvent, Step
 from runs.store import chain
+from runs.store.bell import ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ def effective_policy(repository_id: str) -> Effective:
 def add_policy_version(policy: Policy, values: Json, *, by: str) -> PolicyVersion:
     """The policy's next version."""
     newest = policy.versions.aggregate(newest=Max("number"))["newest"] or 0
+    ring()  # a higher limit may let somebody have a run
     return PolicyVersion.objects.create(policy=policy, number=newest + 1, values=values, changed_by=by)
 
 

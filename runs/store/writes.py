@@ -14,6 +14,7 @@ from runs.domain.table import sources_of
 from runs.domain.vocabulary import CLAIMABLE, Directive, Ev, RunStatus
 from runs.models import Attempt, Lease, PullRequest, Run, RunEvent, Step, Task, WorkerAccount
 from runs.store import chain
+from runs.store.bell import ring
 from runs.store.claims import SECONDS_PER_PRIORITY
 from runs.store.outbox import publish_run
 from runs.store.outcomes import write_outcome
@@ -41,6 +42,7 @@ def write(
 ) -> list[Event]:
     """Append ``events`` to the log and bring row, attempts, steps, lease and outbox in line."""
     before = RunState.from_json(run.state)
+    offered = (run.claim_role, run.not_before)
     sealed = _append(run, events)
     _move(run, sealed)
     _project(run, state, around)
@@ -53,6 +55,9 @@ def write(
     if state.is_terminal and not (before.status and before.is_terminal):
         write_outcome(run, state, around.contract)
     publish_run(sealed)
+    gives_a_place = before.holder and state.holder is None  # to another run, where their number is limited
+    if gives_a_place or (run.claim_role and (run.claim_role, run.not_before) != offered):
+        ring()
     return sealed
 
 

@@ -1,0 +1,160 @@
+"""A claim that waits is woken by what it waits for, and holds no connection meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from django.db import connection
+
+from runs import bell as bells
+from runs import leases
+from runs.api import waiting
+from runs.domain.vocabulary import Ev, Role, RunStatus
+from tests import factories
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AN_HOUR = 3_600.0
+
+
+@pytest.fixture
+def asked_by_bell_alone(monkeypatch):
+    monkeypatch.setattr(leases, "ASK_AGAIN_SECONDS", AN_HOUR)
+
+
+def waiting_claim(machine: factories.Machine) -> Callable[[], leases.Claim | None]:
+    """Begins to wait in a thread; the answer is there when the returned function is called."""
+    answers: list[leases.Claim | None] = []
+    principal = machine.principal
+
+    def wait() -> None:
+        try:
+            found = waiting.wait_for(
+                lambda: leases.lease_claim(principal=principal),
+                seconds=30,
+                begin=lambda: leases.begin_waiting(principal=principal),
+            )
+            answers.append(found.answer)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+
+    def answer() -> leases.Claim | None:
+        thread.join(25)
+        assert answers, "nobody woke it"
+        return answers[0]
+
+    return answer
+
+
+def until(holds: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(2_000):
+        if holds():
+            return
+        pause.wait(0.005)
+    raise AssertionError("it should have happened by now")
+
+
+def is_waiting() -> bool:
+    return bells.bell._waiting > 0
+
+
+@pytest.mark.usefixtures("asked_by_bell_alone")
+def test_a_new_run_wakes_who_waits_for_it():
+    machine, where = factories.worker(), factories.repository()
+    answer = waiting_claim(machine)
+    until(is_waiting)
+    run = factories.queued_run(where)
+    claim = answer()
+    assert claim is not None
+    assert claim.run.pk == run.pk
+
+
+@pytest.mark.usefixtures("asked_by_bell_alone")
+def test_a_hand_over_wakes_the_next_role():
+    holder = factories.run_in(RunStatus.EXECUTING, machine=factories.worker(Role.WORKER, Role.AGENT_RUNTIME))
+    answer = waiting_claim(factories.worker(Role.VERIFIER))
+    until(is_waiting)
+    holder.hand_in()
+    claim = answer()
+    assert claim is not None
+    assert claim.run.pk == holder.run_id
+
+
+@pytest.mark.usefixtures("asked_by_bell_alone")
+def test_a_place_that_becomes_free_wakes_the_next_run():
+    where = factories.repository(policy={"max_concurrent_runs": 1})
+    holder = factories.run_in(RunStatus.EXECUTING, where=where, completion_mode="patch_ready_for_review")
+    following = factories.queued_run(where)
+    answer = waiting_claim(factories.worker())
+    until(is_waiting)
+    failure = {"category": "POLICY_DENIED", "reason": "denied", "summary": "no"}
+    holder.post(Ev.NON_RETRYABLE_FAILURE, failure=failure)
+    claim = answer()
+    assert claim is not None
+    assert claim.run.pk == following.pk
+
+
+@pytest.mark.usefixtures("asked_by_bell_alone")
+def test_who_waits_holds_no_connection_but_the_bells_one(owner_connection: psycopg.Connection):
+    machine, where = factories.worker(), factories.repository()
+    connection.close()
+    answer = waiting_claim(machine)
+    own = connection.connection.info.backend_pid
+    others = (
+        "SELECT query FROM pg_stat_activity WHERE datname = current_database()"
+        " AND backend_type = 'client backend' AND pid NOT IN (pg_backend_pid(), %s)"
+    )
+
+    def only_the_bell() -> bool:
+        rows = owner_connection.execute(others, [own]).fetchall()
+        return is_waiting() and [row[0] for row in rows] == ["LISTEN runs_to_claim"]
+
+    until(only_the_bell)
+    factories.queued_run(where)
+    assert answer() is not None
+
+
+def test_a_bell_that_nobody_hears_costs_seconds_and_no_run(monkeypatch):
+    def away() -> psycopg.Connection:
+        raise psycopg.OperationalError("a pooler stands between")
+
+    monkeypatch.setattr(bells, "_connect", away)
+    monkeypatch.setattr(bells, "RECONNECT_SECONDS", 0.01)
+    monkeypatch.setattr(leases, "bell", bells.Bell())
+    monkeypatch.setattr(leases, "ASK_AGAIN_SECONDS", 0.02)
+    machine, where = factories.worker(), factories.repository()
+    answer = waiting_claim(machine)
+    run = factories.queued_run(where)
+    claim = answer()
+    assert claim is not None
+    assert claim.run.pk == run.pk
+
+
+def test_a_backoff_that_ends_is_not_slept_through(monkeypatch):
+    waits: list[float] = []
+    monkeypatch.setattr(bells.bell, "wait", lambda heard, seconds: waits.append(seconds))
+    monkeypatch.setattr(leases, "ASK_AGAIN_SECONDS", AN_HOUR)
+    holder = factories.run_in(RunStatus.PREPARING)
+    failure = {"category": "INFRASTRUCTURE", "reason": "node_gone", "summary": "gone"}
+    monkeypatch.setattr("random.random", lambda: 1.0)
+    holder.post(Ev.NON_RETRYABLE_FAILURE, failure=failure)
+    leases.begin_waiting(principal=holder.machine.principal)(AN_HOUR)
+    leases.begin_waiting(principal=factories.worker(Role.JUDGE).principal)(AN_HOUR)
+    assert 0 < waits[0] <= 5
+    assert waits[1] == AN_HOUR
+
+
+def test_where_all_places_are_taken_the_answer_comes_at_once(monkeypatch):
+    monkeypatch.setattr(waiting, "_places", threading.BoundedSemaphore(1))
+    asked: list[int] = []
+    with waiting._place() as got_one:
+        assert got_one
+        found = waiting.wait_for(lambda: asked.append(1), seconds=30)
+    assert (found.answer, found.crowded, len(asked)) == (None, True, 1)
