@@ -17,6 +17,8 @@ from runs.auth import Principal
 from runs.bell import bell
 from runs.domain.commands import CONTROL_PLANE, Caller, Command
 from runs.domain.errors import ActorNotAllowed, LeaseLost
+from runs.domain.facts import Json
+from runs.domain.outgoing import full, has_limits
 from runs.domain.policy import ISOLATION
 from runs.domain.state import RunState
 from runs.domain.vocabulary import CLAIMABLE, Ev, Role, RunStatus
@@ -156,7 +158,8 @@ def _take(
             store.lock_claim_key(principal.id, key)
         if not _has_room(line.repository_id, policy["max_concurrent_runs"]):
             return None
-        run = store.lock_foremost(line, labels=labels)
+        held_back = line.role == Role.GIT_INTEGRATION and _is_full(line.repository_id, policy)
+        run = store.lock_foremost(line, labels=labels, pr_begun=held_back)
         if run is None:
             return None
         facts = {"lease_id": new_id("lease"), "roles": roles, "claim_key": key}
@@ -180,6 +183,14 @@ def _has_room(repository_id: str, limit: int | None) -> bool:
         return True
     store.lock_repository(repository_id)
     return Lease.objects.filter(repository_id=repository_id, ended_at__isnull=True).count() < limit
+
+
+def _is_full(repository_id: str, policy: Json) -> bool:
+    """Whether no further pull request may be begun; counted under the repository's lock."""
+    if not has_limits(policy):
+        return False
+    store.lock_repository(repository_id)
+    return full(policy, service.outgoing_of([repository_id])[repository_id]) is not None
 
 
 def _is_isolated_enough(principal: Principal, line: store.Line, required: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from runs.domain.contract import timeout_seconds
 from runs.domain.facts import moment
+from runs.domain.outgoing import has_limits, is_kept_in
 from runs.domain.state import RunState
 from runs.domain.vocabulary import CLAIMABLE, Directive, RunStatus
 
@@ -41,7 +42,9 @@ def _waiting(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, 
         due, since = moment(state.gate["due_at"]), moment(state.gate["opened_at"])
         yield Deadline("approval", due, since, int((due - since).total_seconds()))
     paused = state.directive == Directive.PAUSE
-    if state.holder is None and state.run_status in CLAIMABLE and not paused:
+    # An approved patch that policy itself keeps waiting does not expire of it.
+    kept_in = has_limits(policy) and is_kept_in(state)
+    if state.holder is None and state.run_status in CLAIMABLE and not paused and not kept_in:
         since = moment(max(state.idle_since, state.not_before))
         yield _deadline("queue", since, timeout_seconds("queue", contract, policy))
 

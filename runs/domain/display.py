@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from runs.domain.facts import Json
+from runs.domain.outgoing import Full, is_kept_in
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
 from runs.domain.vocabulary import (
@@ -80,6 +81,7 @@ for _state, (_icon, _tone) in _DRAWN.items():
 # --- what the table looks at ---------------------------------------------------------------------
 
 BACKOFF, HOLD, CAP, NO_WORKER = "backoff", "hold", "cap", "no_worker"
+PULL_REQUESTS = "pull_requests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class Around:
     hold: str = ""
     cap: int | None = None
     undecidable: bool = False
+    full: Full | None = None  #: why no further pull request may be begun
 
 
 def standing_of_run(state: RunState, task: TaskState, around: Around) -> Standing:
@@ -146,6 +149,8 @@ def waits_for(state: RunState, around: Around) -> str:
         return HOLD
     if around.cap is not None:
         return CAP
+    if around.full is not None and is_kept_in(state):
+        return PULL_REQUESTS
     role = CLAIMABLE[state.run_status]
     unseen = around.asked.get(role, "") < around.fresh_after
     return NO_WORKER if unseen and free_since(state) < around.fresh_after else ""
@@ -204,7 +209,7 @@ TABLE: Final[tuple[Row, ...]] = (
         ),
     ),
     Row(D.NEEDS_REVIEW, ({"run_status": one_of(S.WAITING_FOR_APPROVAL)},)),
-    Row(D.WAITING, ({"waiting": one_of(BACKOFF, HOLD, CAP, NO_WORKER)},)),
+    Row(D.WAITING, ({"waiting": one_of(BACKOFF, HOLD, CAP, PULL_REQUESTS, NO_WORKER)},)),
     Row(
         D.RUNNING,
         (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from runs.domain.display import BACKOFF, CAP, HOLD, NO_WORKER, Around, free_since, waits_for
+from runs.domain.display import BACKOFF, CAP, HOLD, NO_WORKER, PULL_REQUESTS, Around, free_since, waits_for
 from runs.domain.facts import Json, moment
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
@@ -18,6 +18,7 @@ REASONS: Final = {
     BACKOFF: "Backoff",
     HOLD: "A hold",
     CAP: "The limit of runs at once",
+    PULL_REQUESTS: "The limit on pull requests",
     NO_WORKER: "No worker",
     "queue": "Its turn",
     "review": "A review",
@@ -130,11 +131,8 @@ def _unleased(state: RunState, around: Around, due: str) -> Wait | None:
         return Wait(BACKOFF, state.updated_at, state.not_before, "control_plane", sentence)
     if reason == HOLD:
         return Wait(HOLD, since, due, "operator", around.hold)
-    if reason == CAP:
-        sentence = (
-            f"The repository's limit of {around.cap} runs at once is reached; the next free place is its."
-        )
-        return Wait(CAP, since, due, "control_plane", sentence)
+    if reason in (CAP, PULL_REQUESTS):
+        return _limited(reason, around, since, due)
     age = spell(moment(around.now) - moment(since))
     if reason == NO_WORKER:
         asked = around.asked.get(role, "")
@@ -149,3 +147,10 @@ def _unleased(state: RunState, around: Around, due: str) -> Wait | None:
         role.value,
         f"In the queue for {age}; the next free {role.label.lower()} takes it.",
     )
+
+
+def _limited(reason: str, around: Around, since: str, due: str) -> Wait:
+    if reason == PULL_REQUESTS and around.full is not None:
+        return Wait(reason, since, around.full.until, "operator", around.full.sentence)
+    sentence = f"The repository's limit of {around.cap} runs at once is reached; the next free place is its."
+    return Wait(reason, since, due, "control_plane", sentence)

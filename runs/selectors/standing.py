@@ -7,9 +7,19 @@ from typing import Final
 
 from django.db.models import Exists, OuterRef, Q
 
-from runs.domain.display import BACKOFF, CAP, HOLD, NO_WORKER, TABLE, Display, Values, Where
+from runs.domain.display import (
+    BACKOFF,
+    CAP,
+    HOLD,
+    NO_WORKER,
+    PULL_REQUESTS,
+    TABLE,
+    Display,
+    Values,
+    Where,
+)
 from runs.domain.facts import moment
-from runs.domain.vocabulary import ACTIVE, TASK_FINAL, Directive, TaskStatus
+from runs.domain.vocabulary import ACTIVE, TASK_FINAL, Directive, RunStatus, TaskStatus
 from runs.models import Lease, Run
 from runs.selectors.surroundings import Surroundings
 
@@ -36,13 +46,13 @@ def tasks_shown_as(state: Display, surroundings: Surroundings) -> Q:
 def runs_waiting_for(reason: str, surroundings: Surroundings) -> Q:
     """Unfinished runs that wait for this reason (``runs.domain.waiting.REASONS``)."""
     leased = Exists(Lease.objects.filter(run=OuterRef("pk"), ended_at__isnull=True))
-    if reason in (BACKOFF, HOLD, CAP, NO_WORKER):
+    if reason in (BACKOFF, HOLD, CAP, PULL_REQUESTS, NO_WORKER):
         return runs_shown_as(Display.WAITING, surroundings) & _waiting(surroundings)(frozenset({reason}))
     plain = Q(directive=Directive.CONTINUE.value, status__in=_ACTIVE)
     known = {
         "queue": plain
         & ~Q(claim_role="")
-        & ~_waiting(surroundings)(frozenset({BACKOFF, HOLD, CAP, NO_WORKER})),
+        & ~_waiting(surroundings)(frozenset({BACKOFF, HOLD, CAP, PULL_REQUESTS, NO_WORKER})),
         "review": plain & Q(gate__in=["plan", "patch", "tool_call"]),
         "budget": plain & Q(gate="budget"),
         "question": plain & Q(gate="question"),
@@ -131,8 +141,15 @@ def _waiting(surroundings: Surroundings) -> Column:
     backoff = free & Q(not_before__gt=surroundings.now)
     cap = free & Q(repository_id__in=surroundings.full_repositories()) & ~backoff
     idle = Q(updated_at__lt=fresh_after) & (Q(not_before__isnull=True) | Q(not_before__lt=fresh_after))
-    nobody = free & idle & ~_asked_for(surroundings) & ~backoff & ~cap
-    by_reason = {BACKOFF: backoff, CAP: cap, NO_WORKER: nobody}
+    kept = free & Q(
+        repository_id__in=surroundings.kept_in_repositories(),
+        status=RunStatus.PR_CREATING.value,
+        directive=Directive.CONTINUE.value,
+        state__pr_begun=False,
+    )
+    kept = kept & ~backoff & ~cap
+    nobody = free & idle & ~_asked_for(surroundings) & ~backoff & ~cap & ~kept
+    by_reason = {BACKOFF: backoff, CAP: cap, PULL_REQUESTS: kept, NO_WORKER: nobody}
 
     def column(values: Values) -> Q:
         found = NEVER

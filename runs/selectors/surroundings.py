@@ -13,10 +13,12 @@ from agentplatform.clock import database_now
 from runs.domain.clocks import Deadline, deadlines
 from runs.domain.display import Around
 from runs.domain.facts import Json, stamp
+from runs.domain.outgoing import Full, Outgoing, full, has_limits
 from runs.domain.policy import Effective
 from runs.domain.state import RunState
 from runs.models import Lease, WorkerAccount
 from runs.selectors.policies import effective_policies
+from runs.service import outgoing_of
 
 #: A worker that asked within this time is there; a waiting one asks again after 30 s at most.
 FRESH: Final = timedelta(seconds=60)
@@ -29,6 +31,7 @@ class Surroundings:
     now: datetime
     policies: dict[str, Effective] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)  #: repository id → active leases
+    outgoing: dict[str, Outgoing] = field(default_factory=dict)  #: of repositories with a limit on it
     askers: tuple[tuple[frozenset[str], frozenset[str], str], ...] = ()  #: (roles, repositories, last asked)
 
     def around(self, state: RunState) -> Around:
@@ -38,7 +41,7 @@ class Surroundings:
             if not repositories or state.repository_id in repositories:
                 asked.update({role: max(at, asked.get(role, "")) for role in roles})
         cap = self._cap_reached(state.repository_id)
-        return Around(stamp(self.now), asked, self.fresh_after, cap=cap)
+        return Around(stamp(self.now), asked, self.fresh_after, cap=cap, full=self._full(state.repository_id))
 
     @property
     def fresh_after(self) -> str:
@@ -48,6 +51,14 @@ class Surroundings:
     def full_repositories(self) -> list[str]:
         """Ids of the repositories whose limit of runs at once is reached."""
         return sorted(pk for pk in self.policies if self._cap_reached(pk) is not None)
+
+    def kept_in_repositories(self) -> list[str]:
+        """Ids of the repositories in which no further pull request may be begun."""
+        return sorted(pk for pk in self.policies if self._full(pk) is not None)
+
+    def _full(self, repository_id: str) -> Full | None:
+        outgoing = self.outgoing.get(repository_id)
+        return full(self.policies[repository_id].values, outgoing) if outgoing else None
 
     def _cap_reached(self, repository_id: str) -> int | None:
         policy = self.policies.get(repository_id)
@@ -68,14 +79,18 @@ class Surroundings:
 
 
 def read_surroundings(*, repository_ids: Iterable[str]) -> Surroundings:
-    """The surroundings of runs in these repositories. Five queries, however many there are."""
+    """The surroundings of runs in these repositories. Five queries, however many there are,
+    and two more where one of the repositories limits its pull requests."""
     ids = set(repository_ids)
     held = Lease.objects.filter(repository_id__in=ids, ended_at__isnull=True)
     counted = held.values_list("repository_id").annotate(n=Count("pk"))
     workers = WorkerAccount.objects.filter(disabled_at__isnull=True, last_asked_at__isnull=False)
+    policies = effective_policies(repository_ids=ids)
+    limited = [pk for pk, policy in policies.items() if has_limits(policy.values)]
     return Surroundings(
         now=database_now(),
-        policies=effective_policies(repository_ids=ids),
+        policies=policies,
+        outgoing=outgoing_of(limited) if limited else {},
         held=dict(counted),
         askers=tuple(
             (

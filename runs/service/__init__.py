@@ -3,7 +3,7 @@
 from runs.service.accounts import person_create, repository_create, worker_create
 from runs.service.gates import Held, guards_with_waiver, run_lock
 from runs.service.people import run_direct, run_note
-from runs.service.pull_requests import pull_request_report
+from runs.service.pull_requests import outgoing_of, pull_request_report
 from runs.service.refusals import refusal_record
 from runs.service.runs import Outcome, apply_batch, apply_event
 from runs.service.tasks import (
@@ -27,6 +27,7 @@ __all__ = [
     "apply_event",
     "guards_with_waiver",
     "instruction_add",
+    "outgoing_of",
     "person_create",
     "pull_request_report",
     "refusal_record",

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+
 from agentplatform.clock import database_now
-from runs.domain.vocabulary import PullRequestState
-from runs.models import PullRequest
+from runs.domain.outgoing import OVER, PACE, Outgoing
+from runs.domain.vocabulary import PullRequestState, RunStatus
+from runs.models import PullRequest, Run
 
 #: What a forge says of a pull request's checks; "" while nothing is known.
 CHECKS = ("pending", "passed", "failed")
+
+
+def outgoing_of(repository_ids: Iterable[str]) -> dict[str, Outgoing]:
+    """What each of these repositories has out. Two queries."""
+    ids = list(repository_ids)
+    since = database_now() - PACE
+    opened: Counter[str] = Counter()
+    recent: defaultdict[str, list[datetime]] = defaultdict(list)
+    rows = PullRequest.objects.filter(repository_id__in=ids)
+    for where, state, at in rows.exclude(state__in=OVER, created_at__lt=since).values_list(
+        "repository_id", "state", "created_at"
+    ):
+        opened[where] += state not in OVER
+        if at >= since:
+            recent[where].append(at)
+    creating = Run.objects.filter(repository_id__in=ids, status=RunStatus.PR_CREATING, state__pr_begun=True)
+    begun = Counter(creating.values_list("repository_id", flat=True))
+    return {where: Outgoing(opened[where], begun[where], tuple(recent[where])) for where in ids}
 
 
 def pull_request_report(
