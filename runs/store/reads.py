@@ -12,7 +12,7 @@ from typing import cast
 
 from django.db.models import DateTimeField, Func, Max, Sum
 
-from agentplatform.clock import database_now
+from agentplatform.clock import database_now, present
 from runs.domain.facts import Artifact, Event, Json
 from runs.domain.policy import Effective, Level, effective
 from runs.domain.retry import History
@@ -109,7 +109,7 @@ def lease_and_clock(run_id: str) -> tuple[Lease | None, datetime]:
     read_at = Func(function="clock_timestamp", output_field=DateTimeField())
     rows = Lease.objects.filter(run_id=run_id, ended_at__isnull=True).annotate(read_at=read_at)
     for lease in rows:
-        return lease, lease.read_at
+        return lease, present(lease.read_at)
     return None, database_now()
 
 
