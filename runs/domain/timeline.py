@@ -16,8 +16,8 @@ from runs.domain.facts import Event, Json, moment
 from runs.domain.payloads import cost_of
 from runs.domain.said import KEY, NORMAL, Said, plural, short
 from runs.domain.sentences import tell
-from runs.domain.vocabulary import Ev, Gate, RunStatus
 from runs.domain.times import spell
+from runs.domain.vocabulary import Ev, Gate, RunStatus
 
 S, D = RunStatus, Display
 #: Shorter pauses are part of the work.

@@ -20,8 +20,8 @@ from runs.auth import Principal, visible_repositories
 from runs.domain.display import Display
 from runs.domain.facts import Json
 from runs.domain.outcomes import EXPIRED
+from runs.domain.times import spell
 from runs.domain.vocabulary import ACTIVE, FailureCategory, RunStatus
-from runs.domain.waiting import spell
 from runs.models import Run, RunOutcome
 from runs.selectors.charts import Bar, Column, bars, columns
 from runs.selectors.mine import my_repositories

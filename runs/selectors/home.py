@@ -14,8 +14,8 @@ from runs.auth import Action, Principal, may
 from runs.domain.display import Display
 from runs.domain.facts import Json
 from runs.domain.state import RunState
-from runs.domain.vocabulary import ACTIVE, CompletionMode, RunStatus, TaskStatus
 from runs.domain.times import spell
+from runs.domain.vocabulary import ACTIVE, CompletionMode, RunStatus, TaskStatus
 from runs.models import Run, Task
 from runs.selectors import reviews
 from runs.selectors.display import shown_run

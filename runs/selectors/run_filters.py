@@ -14,8 +14,8 @@ from runs.auth import Principal
 from runs.domain.display import Display
 from runs.domain.facts import Json
 from runs.domain.outcomes import EXPIRED
+from runs.domain.times import spell
 from runs.domain.vocabulary import ACTIVE, RunStatus
-from runs.domain.waiting import spell
 from runs.models import Run
 from runs.selectors.mine import my_repositories
 from runs.selectors.search import runs_found

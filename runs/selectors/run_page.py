@@ -12,8 +12,8 @@ from runs.domain.clocks import Deadline
 from runs.domain.contract import AGENT_KINDS
 from runs.domain.facts import Json, moment, stamp
 from runs.domain.state import RunState
-from runs.domain.vocabulary import CompletionMode, RunStatus
 from runs.domain.times import clock
+from runs.domain.vocabulary import CompletionMode, RunStatus
 from runs.models import Lease, Run
 from runs.selectors.display import shown_run
 from runs.selectors.links import buttons, page_href

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from runs.domain.display import Display
 from runs.domain.facts import Json, moment
-from runs.domain.vocabulary import Risk
 from runs.domain.times import spell
+from runs.domain.vocabulary import Risk
 
 KIB: Final = 1024
 

@@ -25,8 +25,8 @@ from runs.domain.display import (
 )
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
-from runs.domain.vocabulary import Directive, Gate, RunStatus, TaskStatus
 from runs.domain.times import clock, spell
+from runs.domain.vocabulary import Directive, Gate, RunStatus, TaskStatus
 from runs.domain.waiting import REASONS, waiting_for
 
 NOW = "2026-07-03T10:06:00.000000Z"
