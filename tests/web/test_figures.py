@@ -6,13 +6,14 @@ import csv
 import io
 import re
 from html import unescape
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
 from runs.domain.vocabulary import Ev, PersonRole, RunStatus
-from runs.models import RunOutcome
+from runs.models import Repository, RoleGrant, RunOutcome
 from runs.rebuild import assert_folds, rebuild
 from runs.selectors.export import HEADINGS, safe_cell
 from tests import factories as make
@@ -29,7 +30,7 @@ def lead(client: Client) -> Client:
     return client
 
 
-def sent_back(where, **fields):
+def sent_back(where: Repository, **fields: Any) -> make.Holder:
     """A run that the checks sent back once, then ended."""
     holder = make.run_in(S.VERIFYING, where=where, **fields)
     holder.check(exit_code=1, feedback="test_now failed")
@@ -83,7 +84,7 @@ def test_mine_are_repositories_of_my_roles_else_those_i_asked_work_in(client: Cl
     assert "2 in 30 days" in text(client.get("/"))
     assert "1 in 7 days" in text(client.get("/?mine=1&days=7"))
     keeper = make.person(P.VIEWER, name="keeper")
-    make.RoleGrant.objects.create(person=keeper, role=P.OPERATOR.value, repository=other)
+    RoleGrant.objects.create(person=keeper, role=P.OPERATOR.value, repository=other)
     client.force_login(keeper)
     assert "in 30 days" in text(client.get("/?mine=1"))
     rows = text(client.get("/runs/?mine=1"))
