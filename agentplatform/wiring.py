@@ -3,18 +3,23 @@ and who knows whose turn a review is."""
 
 from __future__ import annotations
 
+import prometheus_client
+
+from approvals.folding import REQUESTS
 from approvals.projection import follow_run
-from runs import livelogs, outbox, projections
+from runs import outbox, projections
 from runs.auth import Principal
 from runs.selectors import reviews
+from runs.selectors.attention import AttentionCollector
 
 
 def connect() -> None:
     """Make the introductions; called once, when all apps are ready."""
     projections.listen(follow_run)
-    projections.listen(livelogs.seal_after)
+    projections.follow(REQUESTS)
     outbox.register("pull_requests", outbox.nudge_pull_requests, wants={"RunPrCreating"})
     reviews.ask(_turns)
+    prometheus_client.REGISTRY.register(AttentionCollector())
 
 
 def _turns(principal: Principal) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from approvals import models
-from runs.admin import History, HistoryInline
+from runs.admin.base import History, HistoryInline
 
 
 class DecisionInline(HistoryInline):

@@ -2,13 +2,12 @@
 
 Bytes are numbered from 0. A repeated post adds nothing; a gap or other bytes are refused with the right
 offset. The text is whatever the worker sent: masking is its work, for it alone knows the values. When the
-step has ended, its log is sealed into an artifact; the sweep does what a dead process left undone.
+step has ended, its log is sealed into an artifact. It reads the same before and after.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from django.conf import settings
@@ -18,16 +17,14 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from runs import store
 from runs.artifacts import artifact_path, artifact_seal
 from runs.domain.errors import Invalid, LeaseLost, NotAllowedNow, NotFound, OffsetConflict, TooLarge
-from runs.domain.vocabulary import TERMINAL, ArtifactKind, Ev, StepState
+from runs.domain.vocabulary import TERMINAL, ArtifactKind, StepState
 from runs.domain.whole_text import begun_character, rest_of_character
 from runs.models import LiveLog, LogChunk, Run, Step
-from runs.projections import Told
 
 CHUNK_MAX_BYTES: Final = 1 << 20
 READ_MAX_BYTES: Final = 1 << 20
 #: What one reading looks back, to begin with a whole character.
 _LOOK_BACK: Final = 3
-_ENDS_A_STEP: Final = frozenset({Ev.TOOL_COMPLETED, Ev.REJECTED, Ev.LEASE_ACQUIRED})
 _UNFINISHED: Final = (StepState.PENDING.value, StepState.RUNNING.value)
 
 
@@ -134,26 +131,22 @@ def livelog_read(run: Run, operation_id: str, *, offset: int) -> Reading:
 # --- sealing --------------------------------------------------------------------------------------
 
 
-def seal_after(told: Told) -> None:
-    """Listener: seal what this transaction ended, once it is committed: a full disk must undo no result."""
-    if told.state.is_terminal or any(event.type in _ENDS_A_STEP for event in told.events):
-        transaction.on_commit(partial(livelogs_seal, run_id=told.run.pk), robust=True)
+def livelogs_seal() -> int:
+    """Seal the logs of all ended operations; how many. Beat calls it after each sweep.
+
+    Apart from the event that ends the step: a full disk must undo no result.
+    """
+    return sum(_seal(pk) for pk in _ended().values_list("pk", flat=True))
 
 
-def livelogs_seal(run_id: str = "") -> int:
-    """Seal the logs of ended operations, of one run or of all; how many were sealed."""
-    rows = _ended(LiveLog.objects.filter(run_id=run_id) if run_id else LiveLog.objects.all())
-    return sum(_seal(pk) for pk in rows.values_list("pk", flat=True))
-
-
-def _ended(rows: QuerySet[LiveLog]) -> QuerySet[LiveLog]:
+def _ended() -> QuerySet[LiveLog]:
     steps = Step.objects.filter(run=OuterRef("run"), operation_id=OuterRef("operation_id"))
     over = (
         Q(run__status__in=[status.value for status in TERMINAL])
         | Q(fence__lt=F("run__fence"))
         | ~Exists(steps.filter(state__in=_UNFINISHED))
     )
-    return rows.filter(over, artifact__isnull=True).order_by("pk")
+    return LiveLog.objects.filter(over, artifact__isnull=True).order_by("pk")
 
 
 @transaction.atomic

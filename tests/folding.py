@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.forms.models import model_to_dict
 
-from runs import store
+from runs import rebuild, store
 from runs.domain.fold import fold
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState, fold_task
@@ -71,6 +71,8 @@ def check_all() -> None:
     """Every run and task there is."""
     for run in Run.objects.select_related("task"):
         check_run(run)
+        if run.gate or run.events.filter(event_type="human_approval_required").exists():
+            rebuild.assert_folds(run.pk)  # its requests follow the log, too
     for task in Task.objects.all():
         check_task(task)
 

@@ -1,5 +1,6 @@
 """Columns, constraints, triggers and FSM edges. No decisions."""
 
+from runs.models.checks import Alarm, FoldCheckpoint, LogCheck
 from runs.models.logs import LiveLog, LogChunk
 from runs.models.outcomes import RunOutcome
 from runs.models.people import ApiToken, Person, RoleGrant, WorkerAccount
@@ -9,13 +10,16 @@ from runs.models.tasks import Instruction, Task, TaskEvent
 from runs.models.work import Artifact, Delivery, Lease, OutboxMessage, PullRequest, Refusal
 
 __all__ = [
+    "Alarm",
     "ApiToken",
     "Artifact",
     "Attempt",
     "Delivery",
+    "FoldCheckpoint",
     "Instruction",
     "Lease",
     "LiveLog",
+    "LogCheck",
     "LogChunk",
     "OutboxMessage",
     "Person",

@@ -33,7 +33,7 @@ from runs.store.reads import (
     step_of,
     surroundings,
 )
-from runs.store.tasks import append_task, task_columns, task_event_of
+from runs.store.tasks import append_task, task_columns, task_event_of, task_events_of
 from runs.store.writes import (
     attempt_columns,
     extend_lease,
@@ -86,5 +86,6 @@ __all__ = [
     "surroundings",
     "task_columns",
     "task_event_of",
+    "task_events_of",
     "write",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -153,3 +154,9 @@ def _instructions(task: Task, state: TaskState) -> None:
                 "created_at": moment(entry["at"]),
             },
         )
+
+
+def task_events_of(task_id: str) -> Iterable[Event]:
+    """The log of a task, in sequence."""
+    rows = TaskEvent.objects.filter(task_id=task_id).order_by("sequence")
+    return (task_event_of(row) for row in rows.iterator(chunk_size=1_000))

@@ -15,6 +15,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from runs.selectors import attention
+
 register = template.Library()
 
 KIB = 1024
@@ -131,3 +133,9 @@ def failing(guards: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def passing(guards: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Guards that passed, in their order."""
     return [guard for guard in guards if guard["passed"] is True]
+
+
+@register.simple_tag
+def needs_attention() -> dict[str, Any]:
+    """``{items, checked}`` for the first page of the admin."""
+    return {"items": attention.attention(), "checked": attention.last_check()}

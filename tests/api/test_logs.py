@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db.models import F
 
-from runs import auth, livelogs, service, timeouts
+from runs import auth, livelogs, service, tasks, timeouts
 from runs.domain.vocabulary import Ev, PersonRole, RunStatus, StepState
 from runs.models import Artifact, Lease, LiveLog, LogChunk, Refusal
 from tests import factories
@@ -101,26 +101,19 @@ def test_a_log_is_inert_text_and_says_where_to_go_on(logger, holder):
     assert logger.read(25)["Log-Complete"] == "true"
 
 
-def test_when_the_step_ends_its_log_becomes_an_artifact(logger, holder, django_capture_on_commit_callbacks):
+def test_when_the_step_ends_its_log_becomes_an_artifact_and_reads_the_same(logger, holder):
     logger.append(b"one\n", 0)
     logger.append(b"two\n", 4)
-    with django_capture_on_commit_callbacks(execute=True):
-        complete(holder)
-    artifact = Artifact.objects.get(run_id=holder.run_id, kind="log")
-    assert artifact.size == 8
-    got = logger.get(f"artifacts/{artifact.pk}")
-    assert b"".join(got.streaming_content) == logger.whole() == b"one\ntwo\n"
-    assert logger.read(4).content == b"two\n"
-    assert not LogChunk.objects.exists()
-
-
-def test_the_sweep_seals_what_a_dead_process_left(logger, holder):
-    logger.append(b"said", 0)
     assert livelogs.livelogs_seal() == 0
     complete(holder)
-    assert livelogs.livelogs_seal() == 1
+    before = logger.whole()
+    tasks.sweep()
+    artifact = Artifact.objects.get(run_id=holder.run_id, kind="log")
+    got = logger.get(f"artifacts/{artifact.pk}")
+    assert b"".join(got.streaming_content) == before == logger.whole() == b"one\ntwo\n"
+    assert logger.read(4).content == b"two\n"
+    assert not LogChunk.objects.exists()
     assert livelogs.livelogs_seal() == 0
-    assert logger.whole() == b"said"
 
 
 def test_after_its_end_a_step_takes_no_more(logger, holder):

@@ -6,6 +6,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from approvals.models import ApprovalRequest
 from runs import rebuild
 from runs.domain.vocabulary import Ev, RunStatus
 from runs.models import Attempt, Instruction, Run, Step, Task
@@ -66,6 +67,21 @@ def test_a_changed_task_is_named_and_rewritten():
     command()
     assert rebuild.differences(task.pk) == []
     assert Instruction.objects.get(task=task).text == "what was asked"
+
+
+def test_a_changed_approval_request_is_named_and_rewritten():
+    holder = factories.run_in(S.WAITING_FOR_APPROVAL)
+    request = ApprovalRequest.objects.get()
+    ApprovalRequest.objects.update(needed=0, status="approved", subject_sha256="0" * 64)
+    found = {(d.where, d.field) for d in rebuild.differences(holder.run_id)}
+    assert found == {(f"approval {request.pk}", name) for name in ("needed", "status", "subject_sha256")}
+    assert command("--run", holder.run_id)[0] == 0
+    request.refresh_from_db()
+    assert (request.needed, request.status) == (1, "open")
+    ApprovalRequest.objects.all().delete()
+    rebuild.rebuild(holder.run_id)
+    assert rebuild.differences(holder.run_id) == []
+    assert ApprovalRequest.objects.get().pk == request.pk
 
 
 def test_no_clock_of_the_sweep_is_a_difference_but_a_moved_one_is_not():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -18,11 +19,15 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--check", action="store_true", help="change nothing; status 1 if any differs")
+        parser.add_argument(
+            "--whole", action="store_true", help="with --check: fold from the first event, past checkpoints"
+        )
         parser.add_argument("--run", metavar="ID", help="one run or task alone")
 
     def handle(self, *args: Any, **options: Any) -> None:
         streams = [options["run"]] if options["run"] else rebuild.all_streams()
-        act = rebuild.differences if options["check"] else rebuild.rebuild
+        check = partial(rebuild.differences, whole=options["whole"])
+        act = check if options["check"] else rebuild.rebuild
         found = refused = 0
         for stream_id in streams:
             try:

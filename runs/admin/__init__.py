@@ -16,6 +16,8 @@ from django.http import HttpRequest
 
 from agentplatform.clock import database_now
 from runs import models
+from runs.admin import operations  # noqa: F401  registers its pages
+from runs.admin.base import History, HistoryInline
 from runs.domain.policy import check_values
 from runs.domain.vocabulary import MACHINE_ROLES
 
@@ -23,42 +25,6 @@ admin.site.site_header = "Agent Platform"
 admin.site.site_title = "Agent Platform"
 admin.site.index_title = "Administration"
 admin.site.unregister(Group)  # roles are granted per person and repository, below each person
-
-
-class History(admin.ModelAdmin):
-    """Rows that are evidence: searched, filtered, read; never added, edited or deleted, by anybody."""
-
-    show_full_result_count = False  # no COUNT over a million rows
-    list_per_page = 50
-    actions: Any = ()
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Nobody adds to a history by hand."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Nobody edits it."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Nobody deletes from it."""
-        return False
-
-
-class HistoryInline(admin.TabularInline):
-    """The same, inside another page."""
-
-    extra = 0
-    can_delete = False
-    show_change_link = True
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Nobody adds to a history by hand."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Nobody edits it."""
-        return False
 
 
 # --- people and machines --------------------------------------------------------------------------
@@ -347,33 +313,3 @@ class RefusalAdmin(History):
     list_display = ("refused_at", "code", "event_type", "run_id", "account_name", "fence")
     list_filter = ("code",)
     search_fields = ("=run_id", "account_name")
-
-
-@admin.register(models.OutboxMessage)
-class OutboxMessageAdmin(History):
-    """Domain events on their way."""
-
-    list_display = ("message_id", "stream", "sequence", "name", "created_at")
-    list_filter = ("name",)
-    search_fields = ("=stream", "=message_id")
-
-
-@admin.register(models.Delivery)
-class DeliveryAdmin(History):
-    """One message for one consumer; parked ones can be sent again."""
-
-    list_display = ("message_id", "consumer", "state", "tries", "next_try_at", "error")
-    list_filter = ("state", "consumer")
-    search_fields = ("=stream",)
-    actions = ("requeue",)
-
-    @admin.action(description="Send parked messages again", permissions=["requeue"])
-    def requeue(self, request: HttpRequest, queryset: QuerySet[models.Delivery]) -> None:
-        """Put parked deliveries back in line."""
-        parked = queryset.filter(state=models.Delivery.PARKED)
-        count = parked.update(state=models.Delivery.PENDING, tries=0, next_try_at=database_now(), error="")
-        messages.success(request, f"{count} back in line.")
-
-    def has_requeue_permission(self, request: HttpRequest) -> bool:
-        """Admins may."""
-        return request.user.is_active and request.user.is_superuser
