@@ -207,6 +207,14 @@ class RunAdmin(History):
     search_fields = ("id", "task__title", "worker_id")
 
 
+@admin.register(models.RunOutcome)
+class RunOutcomeAdmin(History):
+    """How runs ended."""
+
+    list_display = ("run_id", "status", "ended_at")
+    search_fields = ("=run__id",)
+
+
 @admin.register(models.RunEvent)
 class RunEventAdmin(History):
     """The log."""

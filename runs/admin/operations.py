@@ -102,3 +102,12 @@ class LiveLogAdmin(History):
 
     list_display = ("run_id", "operation_id", "fence", "size", "artifact_id", "created_at")
     search_fields = ("=run__id", "=operation_id")
+
+
+@admin.register(models.FoldCheckpoint)
+class FoldCheckpointAdmin(History):
+    """How far the fold of long runs is kept."""
+
+    list_display = ("run_id", "sequence", "saved_at")
+    search_fields = ("=run__id",)
+    exclude = ("content",)
