@@ -7,6 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from approvals import selectors, service
+from approvals.remarks import MOST_REMARKS, SIDES, Remark
 from runs.api import converters  # noqa: F401  ids in addresses
 from runs.api.base import ApiView
 from runs.api.paging import page
@@ -17,9 +18,9 @@ from runs.auth import require_person
 from runs.domain.errors import NotFound
 from runs.domain.facts import Json
 from runs.domain.guards import GUARDS
+from runs.domain.payloads import MAX_TEXT
 from runs.domain.vocabulary import ApprovalStatus, DecisionWord, Gate
 
-MAX_COMMENT = 20_000
 _FILTERS = {
     "status": words_of(ApprovalStatus),
     "gate": words_of(Gate),
@@ -94,13 +95,24 @@ def _decision(body: Json) -> Json:
         "decision": fields.choice("decision", list(DecisionWord)),
         "version": fields.integer("version", 1, 2**31 - 1),
         "subject_sha256": fields.text("subject_sha256", limit=64, required=True),
-        "comment": fields.text("comment", limit=MAX_COMMENT),
+        "comment": fields.text("comment", limit=MAX_TEXT),
         "arguments": fields.mapping("arguments"),
         "budget": fields.mapping("budget"),
+        "remarks": [_remark(item) for item in fields.mappings("remarks", limit=MOST_REMARKS)],
         "override": fields.flag("override"),
     }
     fields.done()
     return read
+
+
+def _remark(item: Json) -> Remark:
+    fields = Fields(item)
+    path = fields.text("path", limit=4_096, required=True)
+    side = fields.choice("side", SIDES) if "side" in item else SIDES[0]
+    line = fields.integer("line", 1, 2**31 - 1)
+    text = fields.text("text", limit=MAX_TEXT, required=True)
+    fields.done()
+    return Remark(path, side, line, text)
 
 
 class Waivers(ApiView):

@@ -27,10 +27,10 @@ from runs.domain.errors import (
     NotFound,
 )
 from runs.domain.facts import Json
+from runs.domain.payloads import MAX_TEXT
 from runs.domain.vocabulary import ApprovalStatus, DecisionWord, Gate
 from runs.models import Person
 
-MAX_COMMENT = 10_000
 _DECIDED = (ApprovalStatus.APPROVED, ApprovalStatus.CHANGES_REQUESTED, ApprovalStatus.REJECTED)
 
 
@@ -45,6 +45,7 @@ class Asked:
     arguments: Any = None
     budget: Any = None
     override: bool = False
+    unread: int = 0  #: files of the patch that were not opened
     key: str = ""
 
     @property
@@ -179,8 +180,8 @@ def _check_words(desk: Desk, asked: Asked) -> None:
     answers = asked.approves and desk.gate is Gate.QUESTION
     if not asked.comment and (not asked.approves or answers or desk.overrides(asked)):
         wrong["comment"] = ["give the answer" if answers else "say why"]
-    if len(asked.comment) > MAX_COMMENT or "\x00" in asked.comment:
-        wrong["comment"] = [f"must be text of at most {MAX_COMMENT} characters"]
+    if len(asked.comment) > MAX_TEXT or "\x00" in asked.comment:
+        wrong["comment"] = [f"must be text of at most {MAX_TEXT} characters"]
     if asked.arguments is not None and not isinstance(asked.arguments, dict):
         wrong["arguments"] = ["must be an object"]
     if asked.word is DecisionWord.EDIT and desk.gate is Gate.TOOL_CALL and asked.arguments is None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from django.http import QueryDict
 
 from approvals.models import ApprovalRequest
+from approvals.remarks import SIDES, Remark
 from runs.domain import strict_json
 from runs.domain.errors import Invalid, Malformed
 from runs.domain.facts import Json
@@ -19,18 +20,54 @@ MOST_AT_ONCE: Final = 50
 
 def read_decision(posted: QueryDict, request: ApprovalRequest) -> dict[str, Any]:
     """The arguments of ``approval_decide`` from the sticky bar and the fields that belong to it."""
+    if not (posted.get("version") and posted.get("subject_sha256")):
+        raise Malformed("The form does not say what was shown; read this page, and decide on it.")
     found: dict[str, Any] = {
         "decision": posted.get("decision", ""),
         "version": _version(posted),
         "subject_sha256": posted.get("subject_sha256", ""),
-        "comment": posted.get("comment", ""),
+        "comment": _text(posted.get("comment", "")),
+        "remarks": read_remarks(posted),
         "override": posted.get("override") == "on",
     }
+    if request.gate == Gate.QUESTION:
+        found["comment"] = _answer(posted, request)
     if found["decision"] == DecisionWord.APPROVE and request.gate == Gate.TOOL_CALL:
         found |= _edited(posted.get("arguments", ""), request.subject.get("arguments"))
     if found["decision"] == DecisionWord.APPROVE and request.gate == Gate.BUDGET:
         found["budget"] = {"max_cost_usd": posted.get("max_cost_usd", "").strip()}
     return found
+
+
+def read_remarks(posted: QueryDict) -> list[Remark]:
+    """What was written about single lines; each field stands once for each remark, in order."""
+    names = ("remark_path", "remark_side", "remark_line", "remark_text")
+    rows = zip(*(posted.getlist(name) for name in names), strict=False)
+    return [_remark(*row) for row in rows if row[3].strip()]
+
+
+def typed(posted: QueryDict) -> str:
+    """All that was written, as one comment to give back: nothing that somebody wrote is lost."""
+    rows = zip(
+        *(posted.getlist(name) for name in ("remark_path", "remark_line", "remark_text")), strict=False
+    )
+    remarks = [f"{path}:{line}\n{_text(text)}" for path, line, text in rows if text.strip()]
+    return "\n\n".join(filter(None, [_text(posted.get("comment", "")), *remarks]))
+
+
+def _remark(path: str, side: str, line: str, text: str) -> Remark:
+    number = int(line) if re.fullmatch(r"[0-9]{1,8}", line.strip()) else 0
+    if not number or side not in SIDES:
+        raise Invalid({"remarks": [f"say which line of {path} you mean: “{text.strip()[:80]}”"]})
+    return Remark(path, side, number, _text(text))
+
+
+def _answer(posted: QueryDict, request: ApprovalRequest) -> str:
+    """One of the choices that were offered, with what was written beside it."""
+    choice = posted.get("choice", "")
+    offered = request.subject.get("choices") or ()
+    chosen = choice if choice in offered else ""
+    return "\n\n".join(filter(None, (chosen, _text(posted.get("comment", "")))))
 
 
 def read_waiver(posted: QueryDict) -> dict[str, Any]:
@@ -50,6 +87,11 @@ def read_bulk(posted: QueryDict) -> list[dict[str, Any]]:
             approval_id, version, digest = parts.groups()
             chosen.append({"approval_id": approval_id, "version": int(version), "subject_sha256": digest})
     return chosen
+
+
+def _text(value: str) -> str:
+    """As it was typed: a browser ends lines as mail does, and would make a text longer than it may be."""
+    return value.replace("\r\n", "\n").strip()
 
 
 def _version(posted: QueryDict) -> int:

@@ -67,6 +67,9 @@ class Decision(models.Model):
     comment = models.TextField(blank=True)
     arguments = models.JSONField(null=True, blank=True)
     override = models.BooleanField(default=False)
+    unread = models.PositiveIntegerField(
+        default=0, help_text="Files of the patch that were approved without having been opened."
+    )
     at = models.DateTimeField()
 
     class Meta:

@@ -11,13 +11,14 @@ from django.db import transaction
 
 from approvals.desk import Asked, Desk, check, check_open, check_shown, get_request, said_before, sit_down
 from approvals.models import ApprovalRequest, Decision
+from approvals.remarks import Remark, comment_with_remarks
 from runs import service
 from runs.auth import Action, Principal, may, require
 from runs.domain.commands import Command
 from runs.domain.errors import Invalid, NotAllowedNow
 from runs.domain.facts import Json
 from runs.domain.vocabulary import DecisionWord, Ev, Gate
-from runs.models import Person
+from runs.models import Artifact, Person
 
 MAX_REASON = 2_000
 
@@ -50,23 +51,37 @@ def approval_decide(
     by: Principal,
     arguments: Json | None = None,
     budget: Json | None = None,
+    remarks: Sequence[Remark] = (),
     override: bool = False,
+    unread: int = 0,
     key: str = "",
 ) -> DecisionOutcome:
     """Record one person's word on one request; the last one needed moves the run.
 
+    ``remarks`` on lines of the patch become part of the comment. ``unread``: files that were not opened.
     The same person saying the same again gets the first outcome. Raises ``NotFound``, ``Invalid``,
     ``ApprovalSuperseded`` (names the current request), ``ApprovalDecided`` (by whom and how),
     ``ApprovalClosed``, ``ApprovalForbidden`` (why), ``GuardFailed``, ``NotAllowedNow``.
     """
     word = _word(decision)
-    asked = Asked(word, version, subject_sha256, comment.strip(), arguments, budget, override, key)
+    said_in_full = _with_remarks(approval_id, comment, remarks, by)
+    asked = Asked(word, version, subject_sha256, said_in_full, arguments, budget, override, unread, key)
     with transaction.atomic():
         desk = sit_down(approval_id, by)
         if said := said_before(desk, asked):
             return DecisionOutcome(desk.request, said, None, desk.missing)
         check(desk, asked)
         return _record(desk, asked)
+
+
+def _with_remarks(approval_id: str, comment: str, remarks: Sequence[Remark], by: Principal) -> str:
+    """The patch is read before anything is locked: what a request shows by its digest never changes."""
+    if not remarks:
+        return comment.strip()
+    request = get_request(approval_id, by)
+    subject = request.subject.get("id") if request.gate == Gate.PATCH else None
+    patch = Artifact.objects.filter(run_id=request.run_id, pk=subject or "").first()
+    return comment_with_remarks(comment, remarks, patch)
 
 
 def _word(decision: str) -> DecisionWord:
@@ -95,6 +110,7 @@ def _record(desk: Desk, asked: Asked) -> DecisionOutcome:
         comment=asked.comment,
         arguments=asked.arguments if asked.arguments is not None else asked.budget,
         override=desk.overrides(asked),
+        unread=asked.unread,
         at=desk.held.now,
     )
     return DecisionOutcome(get_request(desk.request.pk, desk.principal), said, outcome, missing)
@@ -127,6 +143,8 @@ def _apply(desk: Desk, asked: Asked, event: Ev, **facts: Any) -> service.Outcome
     }
     if asked.arguments is not None and desk.gate is Gate.TOOL_CALL:
         payload["arguments"] = asked.arguments
+    if asked.unread:
+        facts["unread"] = asked.unread
     if desk.overrides(asked):
         facts["override"] = desk.rights.because
     command = Command(event, payload, desk.principal.caller, asked.key, facts=facts)

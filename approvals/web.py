@@ -13,17 +13,25 @@ from django.views.decorators.http import conditional_page, require_POST, require
 from approvals import forms
 from approvals.desk import get_request
 from approvals.models import ApprovalRequest
-from approvals.pages import read_review, review_context
+from approvals.pages import Asked, Review, read_review, review_context, unread_of
+from approvals.pages.review import successor_of
 from approvals.rows import may_bulk, queue_context
 from approvals.selectors import read_entries, read_queue, visible_requests
 from approvals.service import DecisionOutcome, approval_decide, approval_waive
 from runs.auth import Principal, of_person
 from runs.domain.errors import ApprovalSuperseded, Invalid, NotFound, Refusal
-from runs.domain.vocabulary import DecisionWord
+from runs.domain.vocabulary import ApprovalStatus, DecisionWord
 from runs.models import Person
+from runs.selectors.diff import Look
+from runs.web.patches import look_choice
 from runs.web.session import signed_in
 
-_STATUS: Final = {"invalid": 422, "approval_forbidden": 403, "permission_denied": 403}
+_STATUS: Final = {"malformed": 400, "invalid": 422, "approval_forbidden": 403, "permission_denied": 403}
+#: What stands below a refusal: the request as it is now, or the one that took its place.
+_NOW_SHOWN: Final = {
+    False: "This is what the request shows now: read it, and decide again.",
+    True: "This page shows the newer request now, with what changed and with your comment.",
+}
 _DONE: Final = {
     DecisionWord.APPROVE: "Approved.",
     DecisionWord.EDIT: "Approved with your values.",
@@ -61,7 +69,20 @@ def approval(request: HttpRequest, approval_id: str) -> HttpResponse:
     """The review page."""
     principal = _principal(request)
     review = read_review(_find(principal, approval_id), principal)
-    return render(request, "approvals/review.html", review_context(review))
+    return _page(request, review, Asked(_look(request), _site(request)))
+
+
+def _page(request: HttpRequest, review: Review, posed: Asked, status: int = 200) -> HttpResponse:
+    context = review_context(review, posed) | {"look": look_choice(request, posed.look)}
+    return render(request, "approvals/review.html", context, status=status)
+
+
+def _look(request: HttpRequest) -> Look:
+    return Look.of(request.GET, request.COOKIES)
+
+
+def _site(request: HttpRequest) -> str:
+    return request.build_absolute_uri("/").rstrip("/")
 
 
 @signed_in
@@ -78,6 +99,7 @@ def approval_standing(request: HttpRequest, approval_id: str) -> HttpResponse:
         "shown": {"version": shown[0], "subject_sha256": shown[1]},
         "changed": shown != (str(found.version), found.subject_sha256),
         "closed": entry.closed,
+        "successor": successor_of(found) if entry.closed else "",
     }
     return render(request, "approvals/_standing.html", context)
 
@@ -90,11 +112,23 @@ def approval_decision(request: HttpRequest, approval_id: str) -> HttpResponse:
     asked = _find(principal, approval_id)
     try:
         posted = forms.read_decision(request.POST, asked)
-        outcome = approval_decide(approval_id=approval_id, by=principal, **posted)
+        unread = _check_read(request, asked, principal)
+        outcome = approval_decide(approval_id=approval_id, by=principal, unread=unread, **posted)
     except Refusal as refusal:
         return _refused(request, principal, approval_id, refusal)
     _tell(request, outcome)
     return _see_other("approval", approval_id)
+
+
+def _check_read(request: HttpRequest, asked: ApprovalRequest, principal: Principal) -> int:
+    """How many files an approval leaves unopened; ``Invalid`` while the reviewer has not said so."""
+    if request.POST.get("decision") != DecisionWord.APPROVE or asked.status != ApprovalStatus.OPEN:
+        return 0
+    unread = unread_of(read_review(asked, principal), request.POST.getlist("seen"))
+    if unread and request.POST.get("unread") != "on":
+        files = "1 file" if unread == 1 else f"{unread} files"
+        raise Invalid({"unread": [f"{files} of this patch were not opened; open them, or say so below"]})
+    return unread
 
 
 @signed_in
@@ -148,16 +182,17 @@ def _tell(request: HttpRequest, outcome: DecisionOutcome) -> None:
 
 
 def _refused(request: HttpRequest, principal: Principal, approval_id: str, refusal: Refusal) -> HttpResponse:
-    """The page as it stands now, with the reason, what was typed, and the way to what replaced it."""
-    newer = None
-    if isinstance(refusal, ApprovalSuperseded) and (current := refusal.extra.get("approval_id")):
-        newer = _find(principal, current)
-    review = read_review(_find(principal, approval_id), principal)
-    context = review_context(
-        review, error=_words(refusal), comment=request.POST.get("comment", ""), newer=newer
-    )
-    status = _STATUS.get(refusal.code, 409)
-    return render(request, "approvals/review.html", context, status=status)
+    """What is to be decided now, with the reason why nothing was and with all that was typed.
+
+    Where a newer request stands in its place, that one is shown: what changed, and the comment carried over.
+    """
+    current = refusal.extra.get("approval_id") if isinstance(refusal, ApprovalSuperseded) else ""
+    review = read_review(_find(principal, str(current or approval_id)), principal)
+    seen = tuple(request.POST.getlist("seen"))
+    moved = bool(current) and current != approval_id
+    error = f"{_words(refusal)} {_NOW_SHOWN[moved]}" if current else _words(refusal)
+    posed = Asked(_look(request), _site(request), error, forms.typed(request.POST), seen)
+    return _page(request, review, posed, _STATUS.get(refusal.code, 409))
 
 
 def _words(refusal: Refusal) -> str:

@@ -30,9 +30,24 @@ def asked(review: Review) -> Json:
         limits.append(f"verified by {named(verifiers)}")
     limits.append(f"up to {money(review.state.budget.get('max_cost_usd'))}")
     shown = [entry for entry in review.task.instructions if entry["number"] <= review.state.instruction_no]
-    instructions = [{**entry, "moment": moment(entry["at"])} for entry in shown]
+    met = _met(review)
+    instructions = [
+        {**entry, "moment": moment(entry["at"]), "met": met.get(str(entry["number"]))} for entry in shown
+    ]
     commands = contract_commands(contract)
-    return {"instructions": instructions, "limits": ", ".join(limits), "commands": commands}
+    return {
+        "instructions": instructions,
+        "judged": bool(met),
+        "limits": ", ".join(limits),
+        "commands": commands,
+    }
+
+
+def _met(review: Review) -> Json:
+    """Which instructions the patch meets, by number, as its judge reports; {} where nobody judged that."""
+    judged = review.state.judgement or {}
+    about_this = judged.get("subject_sha256") == review.request.subject_sha256
+    return judged.get("instructions_met") or {} if about_this else {}
 
 
 def done(review: Review) -> Json:

@@ -3,50 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.urls import reverse
 
 from approvals import rows
-from approvals.models import ApprovalRequest
 from approvals.pages.asked import asked, done
+from approvals.pages.difference import diff_of, try_it
 from approvals.pages.evidence import decision_of, guard_of, guards_lead, untrusted
 from approvals.pages.review import Review
-from approvals.pages.since import newer_than
+from approvals.pages.since import since_of
 from approvals.pages.subjects import subject_of
 from approvals.policy import CHANGEABLE
 from approvals.selectors import ids_in_turn
 from runs.domain.facts import Json
+from runs.domain.payloads import MAX_TEXT
 from runs.domain.vocabulary import Gate, Risk
-from runs.selectors.diff import patch_diff
+from runs.selectors.diff import USUAL, Look
 from runs.selectors.words import named, risk_badge, when
 
-_APPROVE = {Gate.QUESTION: "Answer", Gate.BUDGET: "Raise the budget"}
+_APPROVE = {Gate.QUESTION: "Answer", Gate.BUDGET: "Raise the budget", Gate.TOOL_CALL: "Allow the call"}
+_REJECT = {Gate.QUESTION: "Give no answer", Gate.BUDGET: "End the run", Gate.TOOL_CALL: "Refuse the call"}
 
 
-def review_context(
-    review: Review, *, error: str = "", comment: str = "", newer: ApprovalRequest | None = None
-) -> Json:
-    """The whole context of approvals/review.html. ``error`` and ``comment`` come back after a refusal."""
-    request = review.request
-    closed = review.entry.closed
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How the page is asked for: ``error``, ``comment`` and ``seen`` come back after a refusal."""
+
+    look: Look = USUAL
+    site: str = ""  #: the address of this installation
+    error: str = ""
+    comment: str = ""
+    seen: tuple[str, ...] = ()  #: digests of files that were opened
+
+
+def review_context(review: Review, posed: Asked) -> Json:
+    """The whole context of approvals/review.html."""
+    request, closed = review.request, review.entry.closed
+    diff = diff_of(review, posed.look)
     return {
         "request_id": request.pk,
         "head": _head(review),
         "closed": closed,
-        "error": error,
-        "comment": comment,
-        "newer": newer_than(review, newer) if newer else None,
+        "successor": reverse("approval", args=[review.successor]) if review.successor else "",
+        "error": posed.error,
+        "comment": posed.comment,
         "asked": asked(review),
         "done": done(review) if review.gate is Gate.PATCH else None,
         "subject": subject_of(review),
+        "since": since_of(review),
         "guards": [guard_of(review, guard, is_open=not closed) for guard in request.guards],
         "guards_lead": guards_lead(request.guards),
         "decisions": [decision_of(decision) for decision in review.around.decisions.get(request.pk, ())],
         "stuck": review.entry.stuck,
         "rights": review.entry.rights,
         "untrusted": untrusted(review),
-        "diff": _diff(review),
-        "verdict": None if closed else _verdict(review, error, comment),
+        "diff": diff,
+        "try_it": try_it(review, posed.site),
+        "remarks": bool(diff) and not closed and review.gate is Gate.PATCH,
+        "verdict": None if closed else _verdict(review, posed, diff),
     }
 
 
@@ -97,18 +112,12 @@ def _index(ids: Sequence[str], wanted: str) -> int:
     return ids.index(wanted) + 1 if wanted in ids else 0
 
 
-# --- difference and verdict -------------------------------------------------------------------------
+# --- verdict --------------------------------------------------------------------------------------
 
 
-def _diff(review: Review) -> Json | None:
-    if review.gate is not Gate.PATCH or review.subject is None:
-        return None
-    found: Json = patch_diff(review.subject, risky=review.risky, unplanned=review.unplanned)
-    return found
-
-
-def _verdict(review: Review, error: str, comment: str) -> Json:
+def _verdict(review: Review, posed: Asked, diff: Json | None) -> Json:
     request, rights = review.request, review.entry.rights
+    unread = diff["unread"] if diff and review.gate is Gate.PATCH else 0
     return {
         "href": reverse("approval-decision", args=[request.pk]),
         "version": request.version,
@@ -120,9 +129,21 @@ def _verdict(review: Review, error: str, comment: str) -> Json:
         },
         "why_not": rights.why_not,
         "hint": rights.warning,
-        "error": error,
-        "comment": comment,
+        "error": posed.error,
+        "comment": posed.comment,
+        "draft": request.task_id,
+        "longest": MAX_TEXT,
         "approve_label": _APPROVE.get(review.gate, ""),
+        "reject_label": _REJECT.get(review.gate, ""),
         "request_changes_offered": review.gate in CHANGEABLE,
         "viewed_total": len(review.reading.get("files", ())),
+        "unread": unread,
+        "seen": posed.seen,
+        "alarm": _alarm(review),
     }
+
+
+def _alarm(review: Review) -> str:
+    """What nobody should overlook on the way to the button."""
+    hidden = {(found["path"], found["line"]) for found in review.reading.get("invisible", ())}
+    return f"Hidden characters in {len(hidden)} line{'' if len(hidden) == 1 else 's'}." if hidden else ""

@@ -8,11 +8,14 @@ from typing import Any
 from django.urls import reverse
 
 from approvals.pages.review import Review
+from approvals.pages.subjects import pretty
 from runs.auth import Action, may
 from runs.domain.facts import Json
 from runs.domain.guards import blocking
+from runs.domain.patch import shown
 from runs.domain.sentences import guard_label
 from runs.domain.vocabulary import DecisionWord, Gate
+from runs.selectors.diff import patch_heads
 from runs.selectors.words import named
 
 _SAID = {
@@ -29,9 +32,32 @@ def guard_of(review: Review, guard: Json, *, is_open: bool) -> Json:
     if waivable and may(review.principal, Action.WAIVE, review.request.repository_id):
         href = reverse("approval-waiver", args=[review.request.pk])
         found["waive"] = {"href": href, "version": review.request.version}
-    if report := _report(review, guard["name"]):
+    if place := _place(review, guard):
+        found["link"] = {"href": place, "text": "see line"}
+    elif report := _report(review, guard["name"]):
         found["link"] = {"href": reverse("artifact", args=[report]), "text": "report"}
     return found
+
+
+#: Where the reading of a patch says what a guard found, line by line.
+_FINDINGS = {
+    "secret_scan": "secrets",
+    "tests_intact": "weakenings",
+    "invisible_characters": "invisible",
+    "special_files": "special",
+}
+
+
+def _place(review: Review, guard: Json) -> str:
+    """The first line that a failed guard speaks of, as a place on this page; "" where it names none."""
+    if guard["passed"] is True or review.subject is None:
+        return ""
+    found = next(iter(review.reading.get(_FINDINGS.get(guard["name"], ""), ())), None)
+    path = found["path"] if found else next(iter(review.risky), "") if guard["name"] == "risk" else ""
+    anchor = next((f"f{h.index + 1}" for h in patch_heads(review.subject) if shown(h.path) == path), "")
+    # A weakened test's line may be the old file's; its file is sure.
+    line = (found or {}).get("line") if guard["name"] != "tests_intact" else None
+    return f"#{anchor}{f'R{line}' if line else ''}" if anchor else ""
 
 
 def guards_lead(guards: Sequence[Json]) -> str:
@@ -58,6 +84,8 @@ def decision_of(decision: Any) -> Json:
         "said": _SAID[DecisionWord(decision.decision)],
         "comment": decision.comment,
         "override": decision.override,
+        "unread": decision.unread,
+        "values": pretty(decision.arguments) if decision.arguments is not None else "",
         "at": decision.at,
     }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from approvals.models import ApprovalRequest
 from approvals.people import Surroundings, surroundings
+from approvals.policy import CHANGEABLE
 from approvals.selectors import Entry, read_entries
 from runs.auth import Principal
 from runs.domain.facts import Json
@@ -14,7 +15,7 @@ from runs.domain.paths import matches
 from runs.domain.policy import Effective
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
-from runs.domain.vocabulary import Gate
+from runs.domain.vocabulary import ApprovalStatus, Gate
 from runs.models import Artifact
 from runs.selectors import effective_policies
 
@@ -30,6 +31,9 @@ class Review:
     task: TaskState
     policy: Effective
     subject: Artifact | None  #: the patch or plan that is shown
+    before: ApprovalRequest | None  #: the last request of this task at this gate
+    before_subject: Artifact | None  #: what that one showed
+    successor: str = ""  #: the open request that stands in the place of this one
 
     @property
     def request(self) -> ApprovalRequest:
@@ -60,16 +64,38 @@ class Review:
 
 
 def read_review(request: ApprovalRequest, principal: Principal) -> Review:
-    """The request with all that its page shows. Eight queries; the place in the queue costs seven more."""
-    subject = Artifact.objects.filter(run_id=request.run_id, pk=request.subject.get("id") or "").first()
+    """The request with all that its page shows. Ten queries; the place in the queue costs seven more."""
+    before = _before(request)
+    subjects = {pk for one in (request, before) if one and (pk := one.subject.get("id"))}
+    artifacts = {
+        row.pk: row for row in Artifact.objects.filter(run__task_id=request.task_id, pk__in=subjects)
+    }
     policies = effective_policies(repository_ids=[request.repository_id])
     around = surroundings([request])
+    entry = read_entries([request], principal, around)[0]
     return Review(
-        entry=read_entries([request], principal, around)[0],
+        entry=entry,
         principal=principal,
         around=around,
         state=RunState.from_json(request.run.state),
         task=TaskState.from_json(request.task.state),
         policy=policies[request.repository_id],
-        subject=subject,
+        subject=artifacts.get(request.subject.get("id") or ""),
+        before=before,
+        before_subject=artifacts.get(before.subject.get("id") or "") if before else None,
+        successor=successor_of(request) if entry.closed else "",
     )
+
+
+def _before(request: ApprovalRequest) -> ApprovalRequest | None:
+    """The request that showed this gate's last version of the work."""
+    if request.gate not in CHANGEABLE:
+        return None
+    earlier = ApprovalRequest.objects.filter(task_id=request.task_id, gate=request.gate)
+    return earlier.filter(requested_at__lt=request.requested_at).order_by("-requested_at").first()
+
+
+def successor_of(request: ApprovalRequest) -> str:
+    """The request of the same task that is open in this one's place, or ""."""
+    opened = ApprovalRequest.objects.filter(task_id=request.task_id, status=ApprovalStatus.OPEN)
+    return opened.exclude(pk=request.pk).values_list("pk", flat=True).first() or ""

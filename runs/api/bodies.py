@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from runs.api.requests import MAX_TEXTS, MAX_WAIT_SECONDS
-from runs.api.words import ANY_OBJECT, FLAG, TEXT, WHOLE, body, mapping, one_of, or_null, ref
+from runs.api.words import ANY_OBJECT, FLAG, TEXT, WHOLE, body, many, mapping, one_of, or_null, ref
 from runs.domain.contract import AGENT_KINDS, MAX_TITLE
 from runs.domain.facts import Json
 from runs.domain.guards import GUARDS
-from runs.domain.payloads import SHAPES, schema_of
+from runs.domain.payloads import MAX_TEXT, SHAPES, schema_of
 from runs.domain.policy import BUDGET, ISOLATION, TIMEOUTS
 from runs.domain.table import PEOPLE_EVENTS, posting_roles
 from runs.domain.vocabulary import (
@@ -134,8 +134,13 @@ BODIES: Final[dict[str, Json]] = {
     "DecisionBody": body(
         "decision", "version", "subject_sha256", decision=one_of(DecisionWord),
         version={"type": "integer", "minimum": 1}, subject_sha256={"type": "string", "maxLength": 64},
-        comment={"type": "string", "maxLength": 20_000}, arguments=or_null(ANY_OBJECT),
-        budget=or_null(mapping({})), override=FLAG,
+        comment={"type": "string", "maxLength": MAX_TEXT}, arguments=or_null(ANY_OBJECT),
+        budget=or_null(mapping({})), override=FLAG, remarks=many(ref("Remark")),
+    ),
+    "Remark": body(
+        "path", "line", "text", path=TEXT, side=one_of(["new", "old"]),
+        line={"type": "integer", "minimum": 1},
+        text={"type": "string", "minLength": 1, "maxLength": MAX_TEXT},
     ),
     "WaiverBody": body(
         "guard", "reason", "version", guard=one_of(GUARDS), reason={**_REASON, "minLength": 1},

@@ -112,6 +112,16 @@ class Fields:
         self.wrong(name, f"must be a list of at most {MAX_TEXTS} texts")
         return []
 
+    def mappings(self, name: str, *, limit: int = MAX_TEXTS) -> list[Json]:
+        """A list of objects; empty where it is left out."""
+        value = self.data.get(name)
+        if value is None:
+            return []
+        if isinstance(value, list) and len(value) <= limit and all(isinstance(v, dict) for v in value):
+            return list(value)
+        self.wrong(name, f"must be a list of at most {limit} objects")
+        return []
+
     def mapping(self, name: str) -> Json | None:
         """An object, or None where it is left out."""
         value = self.data.get(name)

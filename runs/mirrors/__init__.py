@@ -127,6 +127,17 @@ class Mirror:
             return False
         return not run_git("merge-base", "--is-ancestor", commit, ref, git_dir=self.path).code
 
+    def blob(self, commit: str, path: str, *, limit: int, timeout: float = DEFAULT_TIMEOUT) -> bytes | None:
+        """The file at `path` in a commit; None where there is none, or it is larger than `limit` bytes."""
+        if not self.has(commit):
+            return None
+        name = f"{commit}:{path}"
+        size = run_git("cat-file", "-s", name, git_dir=self.path, timeout=timeout)
+        if size.code or int(size.out) > limit:
+            return None
+        found = run_git("cat-file", "blob", name, git_dir=self.path, timeout=timeout)
+        return None if found.code else found.out
+
     def apply_check(
         self, patch: bytes, commit: str, *, reverse: bool = False, timeout: float = DEFAULT_TIMEOUT
     ) -> str | None:

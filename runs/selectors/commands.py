@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from django.utils.html import escape
-
 from runs.domain.facts import Json
-from runs.selectors.diff import marked
+from runs.selectors.diff import visible
 from runs.selectors.words import worked
 
 #: What is shown of one command unasked; the rest stands behind "the whole command".
@@ -53,7 +51,7 @@ def _shown(title: str, note: str, command: str) -> Json:
     return {
         "title": title,
         "note": note,
-        "html": marked(str(escape(f"{head} …" if is_cut else head)), head),
-        "whole": marked(str(escape(command)), command) if is_cut else "",
+        "html": visible(f"{head} …" if is_cut else head),
+        "whole": visible(command) if is_cut else "",
         "size": f"{len(lines):,} lines" if len(lines) > 1 else f"{len(command):,} characters",
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from django.urls import reverse
-from django.utils.html import escape
 
 from runs.artifacts import artifact_path
 from runs.auth import Principal
@@ -17,7 +16,7 @@ from runs.domain.sentences import guard_label
 from runs.domain.state import RunState
 from runs.domain.vocabulary import ArtifactKind, CompletionMode
 from runs.models import Artifact, Run
-from runs.selectors.diff import marked, patch_diff
+from runs.selectors.diff import USUAL, Look, patch_diff, visible
 from runs.selectors.runs import visible_runs
 from runs.selectors.words import size, when
 
@@ -117,7 +116,7 @@ def _plan(state: RunState) -> Json | None:
     }
 
 
-def run_patch(*, run: Run) -> Json:
+def run_patch(*, run: Run, look: Look = USUAL) -> Json:
     """``{diff, artifact, note}``: the current patch, or why there is none. One query."""
     state = RunState.from_json(run.state)
     row = Artifact.objects.filter(run=run, pk=(state.patch or {}).get("id", "")).first()
@@ -126,7 +125,7 @@ def run_patch(*, run: Run) -> Json:
         words = "An analysis changes nothing; what it leaves is its report." if analysis else "No patch yet."
         return {"diff": None, "artifact": None, "note": words}
     try:
-        diff = patch_diff(row)
+        diff = patch_diff(row, look=look)
     except (OSError, PatchRefused):
         words = "The patch cannot be shown: its bytes are not readable. Download it, or ask an admin."
         return {"diff": None, "artifact": artifact_link(row), "note": words}
@@ -153,7 +152,7 @@ def run_report(*, run: Run) -> Json:
     cut = f" Its first {size(REPORT_BYTES)}; download it to read on." if len(data) > REPORT_BYTES else ""
     text = data[:REPORT_BYTES].decode(errors="replace")
     by = f"Written by the agent, shown as text.{cut}"
-    report = {"by": by, "text": marked(str(escape(text)), text), "pre": True}
+    report = {"by": by, "text": visible(text), "pre": True}
     return {"report": report, "artifact": artifact_link(row), "note": ""}
 
 

@@ -118,7 +118,12 @@ CI_LINES = lines(
 STAMP_LINES = lines(
     ("ctx", 8, 8, '<span class="k">def</span> stamp() -&gt; <span class="nb">str</span>:'),
     ("del", 9, None, '    <span class="k">return</span> datetime.<mark>utcnow()</mark>.isoformat()'),
-    ("add", None, 9, '    <span class="c1"># never <span class="mark-char">U+202E</span> reversed</span>'),
+    (
+        "add",
+        None,
+        9,
+        '    <span class="c1"># <span class="mark-char"><i>U+202E</i><bdi>\u202e</bdi></span> reversed</span>',
+    ),
     (
         "add",
         None,
@@ -131,12 +136,19 @@ DIFF: Sample = {
     "files": [
         {
             "path": ".github/workflows/ci.yml",
+            "name": ".github/workflows/ci.yml",
             "anchor": "f1",
             "badge": {"tone": "warn", "text": "risky path, not in the plan"},
             "added": 1,
             "deleted": 1,
             "digest": "sample-1",
-            "hunks": [{"header": "@@ -14,3 +14,3 @@ jobs: test", "lines": CI_LINES}],
+            "hunks": [
+                {
+                    "header": "@@ -14,3 +14,3 @@ jobs: test",
+                    "gap": {"said": "13 unchanged lines", "ways": [{"text": "Show", "href": "#f1"}]},
+                    "rows": CI_LINES,
+                }
+            ],
         },
         {
             "path": "clock/stamps.py",
@@ -147,7 +159,8 @@ DIFF: Sample = {
             "digest": "sample-2",
             "truncated": True,
             "load_url": "#f2",
-            "hunks": [{"header": "@@ -8,2 +8,4 @@", "lines": STAMP_LINES}],
+            "hunks": [{"header": "@@ -8,2 +8,4 @@", "rows": STAMP_LINES}],
+            "rest": "The first 400 lines are shown, the rest is not yet.",
         },
         {
             "path": "docs/logo.png",

@@ -3,7 +3,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from runs.web import accounts, demo, task_form, views
+from runs.web import accounts, demo, patches, task_form, views
 from runs.web.patterns import patterns
 
 urlpatterns = [
@@ -21,7 +21,8 @@ urlpatterns = [
     path("runs/<str:run_id>/events.jsonl", views.run_log, name="run_log"),
     path("runs/<str:run_id>/<slug:action>/", views.run_action, name="run_action"),
     path("artifacts/<str:artifact_id>/", views.artifact, name="artifact"),
-    path("artifacts/<str:artifact_id>/files/<int:index>/", views.patch_file, name="patch_file"),
+    path("artifacts/<str:artifact_id>/files/<int:index>/", patches.patch_file, name="patch_file"),
+    path("artifacts/<str:artifact_id>/files/<int:index>/around/", patches.patch_around, name="patch_around"),
     path("repositories/", views.repositories, name="repositories"),
     path("repositories/<path:name>/", views.repository, name="repository"),
     path("workers/", views.workers, name="workers"),

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from runs.artifacts import artifact_path
 from runs.auth import get_run, get_task
 from runs.models import Run
-from runs.selectors.diff import patch_file as read_patch_file
+from runs.selectors.diff import Look
 from runs.selectors.events import event_lines
 from runs.selectors.events import run_events as read_events
 from runs.selectors.evidence import find_artifact, run_evidence, run_patch, run_report
@@ -29,6 +29,7 @@ from runs.selectors.task_page import task_page
 from runs.selectors.tasks import task_list
 from runs.selectors.timeline import run_timeline
 from runs.web.actions import act_on_run, act_on_task
+from runs.web.patches import look_choice
 from runs.web.session import came_from, page, principal_of, show
 
 #: Whatever the bytes are, a browser shall not run them.
@@ -111,7 +112,8 @@ def _tab(found: Run, tab: str, request: HttpRequest) -> dict[str, Any]:
     if tab == "steps":
         return {"tab": tab, **run_steps(run=found, params=params)}
     if tab == "patch":
-        return {"tab": tab, **run_patch(run=found)}
+        look = Look.of(request.GET, request.COOKIES)
+        return {"tab": tab, **run_patch(run=found, look=look), "look": look_choice(request, look)}
     if tab == "report":
         return {"tab": tab, **run_report(run=found)}
     if tab == "evidence":
@@ -170,19 +172,6 @@ def artifact(request: HttpRequest, artifact_id: str) -> FileResponse:
     name = f"{found.kind}-{found.sha256[:10]}"
     return FileResponse(content, as_attachment=True, filename=name, content_type="application/octet-stream",
                         headers=_HARMLESS)  # fmt: skip
-
-
-@page
-@require_safe
-def patch_file(request: HttpRequest, artifact_id: str, index: int) -> HttpResponse:
-    """One file of a patch, whole."""
-    found = find_artifact(principal=principal_of(request), artifact_id=artifact_id)
-    try:
-        file = read_patch_file(found, index)
-    except (IndexError, FileNotFoundError):
-        raise Http404 from None
-    part = "runs/_diff_file.html" if request.headers.get("HX-Request") else "runs/patch_file.html"
-    return render(request, part, {"file": file})
 
 
 @page

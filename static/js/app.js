@@ -41,13 +41,13 @@ function showViewed() {
 }
 
 // Drafts outlive a lost session: a sent one is dropped only when the next page was not the sign-in.
-const draftKey = (area) => `draft:${location.pathname}:${area.name}`;
+const draftKey = (area) => `draft:${area.dataset.draft || location.pathname}:${area.name}`; // A newer request of the same task takes it over
 function restoreDrafts() {
   if (!("signedIn" in document.body.dataset)) return stored(sessionStorage, "signing-in", "1");
   const sent = stored(sessionStorage, "sent"), returned = stored(sessionStorage, "signing-in");
   if (sent && !returned) JSON.parse(sent).forEach((key) => stored(sessionStorage, key, ""));
   ["sent", "signing-in"].forEach((key) => stored(sessionStorage, key, ""));
-  for (const area of all("[data-draft]")) if (!area.value) area.value = stored(sessionStorage, draftKey(area)) || "";
+  for (const area of all("[data-draft]")) area.value ? stored(sessionStorage, draftKey(area), area.value) : area.value = stored(sessionStorage, draftKey(area)) || "";
 }
 
 // Live parts: <div id data-live="url">, replaced by its own newer self; an answer without data-live is the last one.

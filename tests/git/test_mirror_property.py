@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runs.domain.patch import NotAPatch, file_index, read_patch
+from runs.domain.patch import NotAPatch, read_patch, read_sections
 from runs.domain.paths import path_problem
 from tests.git.repos import Remote, mirror_of
 
@@ -77,5 +77,5 @@ def test_reader_git_and_tree_agree_on_every_change(pair):
         }
         assert reading.paths == expected
         assert {path for file in reading.files for path in file.touched} == expected
-        spans = file_index(patch)
+        spans = read_sections(patch)
         assert [read_patch(patch[s.start : s.end])[0] for s in spans] == list(reading.files)

@@ -9,8 +9,8 @@ from runs.domain.patch import (
     NotAPatch,
     PatchFile,
     UnsafePath,
-    file_index,
     read_patch,
+    read_sections,
     shown,
 )
 from tests.unit.patch_cases import CASES
@@ -51,11 +51,11 @@ def test_paths_and_counts_are_those_that_git_lists(name):
 @pytest.mark.parametrize("name", READABLE)
 def test_each_file_can_be_read_alone_from_the_index(name):
     patch = READABLE[name].patch
-    spans = file_index(patch)
+    spans = read_sections(patch)
     assert spans[-1].end == len(patch)
     alone = tuple(file for s in spans for file in read_patch(patch[s.start : s.end]))
     assert alone == read_patch(patch)
-    assert [(s.path, s.added, s.deleted) for s in spans] == [(f.path, f.added, f.deleted) for f in alone]
+    assert [section.file for section in spans] == list(alone)
 
 
 def test_a_deleted_comment_is_no_file_header():
@@ -275,7 +275,9 @@ def test_a_long_patch_is_indexed_without_losing_a_line():
         b"diff --git a/big b/big\nnew file mode 100644\nindex 0000000..1111111\n--- /dev/null\n"
         b"+++ b/big\n@@ -0,0 +1,50000 @@\n" + body
     )
-    (span,) = file_index(patch + CASES["crlf"].patch)[:1]
-    assert (span.path, span.added, span.end) == ("big", 50_000, len(patch))
+    (span,) = read_sections(patch + CASES["crlf"].patch)[:1]
+    assert (span.file.path, span.file.added, span.end) == ("big", 50_000, len(patch))
     (file,) = read_patch(patch)
     assert file.hunks[0].lines[-1] == ("added", None, 50_000, "line 49999", True)
+    assert list(file.hunks[0].part(40_000, 40_002)) == list(file.hunks[0].lines[40_000:40_002])
+    assert (len(file.hunks[0]), file.hunks[0].ends) == (50_000, (1, 50_001))

@@ -122,7 +122,10 @@ def test_a_replaced_patch_is_not_approved_and_the_page_says_what_is_new(client, 
     response = post(client, old, comment="looks good")
     assert response.status_code == 409
     assert reverse("approval", args=[new.pk]) in response.content.decode()
-    assert "Its patch differs in 2 files: clock.py zone.py" in text(response)
+    assert "Since the request before (bob asked for changes" in text(response)
+    assert "2 files differ from the patch before." in text(response)
+    assert "zone.py was not changed before" in text(response)
+    assert f'action="{reverse("approval-decision", args=[new.pk])}"' in response.content.decode()
     assert "looks good" in text(response)
     assert status_of(old) == WAITING
 
@@ -130,8 +133,8 @@ def test_a_replaced_patch_is_not_approved_and_the_page_says_what_is_new(client, 
 def test_a_missing_digest_decides_nothing(client, carol):
     request = waiting()
     response = client.post(reverse("approval-decision", args=[request.pk]), {"decision": "approve"})
-    assert response.status_code == 409
-    assert "Read it, and decide again" in text(response)
+    assert response.status_code == 400
+    assert "Nothing was decided. The form does not say what was shown" in text(response)
     assert status_of(request) == WAITING
 
 
@@ -261,8 +264,7 @@ def test_a_long_command_is_cut_with_the_whole_behind_it_and_nothing_hides_in_it(
     command = "echo go\u202e\n" + "true\n" * 40 + "rm last"
     request = waiting(plan_approval="required", agent={"kind": "script", "command": command})
     raw = page(client, request).content.decode()
-    assert '<span class="mark-char">U+202E</span>' in raw
-    assert "\u202e" not in raw
+    assert '<span class="mark-char"><i>U+202E</i><bdi>\u202e</bdi></span>' in raw
     head, _, whole = raw.partition("The whole command, 42 lines")
     assert "rm last" not in head
     assert "rm last" in whole

@@ -66,6 +66,7 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("POST", "runs/{run_id}/note/"): SPEAKERS,
     ("GET", "artifacts/{artifact_id}/"): ALL,
     ("GET", "artifacts/{artifact_id}/files/{index}/"): ALL,
+    ("GET", "artifacts/{artifact_id}/files/{index}/around/"): ALL,
     ("GET", "repositories/"): ASKING,
     ("GET", "repositories/{name}/"): ALL,
     ("GET", "workers/"): ASKING,

@@ -2,7 +2,6 @@
 
 from runs.domain.patch.model import (
     AmbiguousPatch,
-    FileSpan,
     Hunk,
     Line,
     NotAPatch,
@@ -11,18 +10,18 @@ from runs.domain.patch.model import (
     UnsafePath,
     shown,
 )
-from runs.domain.patch.scan import file_index, read_patch
+from runs.domain.patch.scan import Section, read_patch, read_sections
 
 __all__ = [
     "AmbiguousPatch",
-    "FileSpan",
     "Hunk",
     "Line",
     "NotAPatch",
     "PatchFile",
     "PatchRefused",
+    "Section",
     "UnsafePath",
-    "file_index",
     "read_patch",
+    "read_sections",
     "shown",
 ]

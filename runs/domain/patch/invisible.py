@@ -43,11 +43,18 @@ def _in_file(file: PatchFile) -> Iterator[Invisible]:
 
 def hidden_in(text: str, *, starts_file: bool = False) -> list[str]:
     """'U+202E' for each hidden character of one line, in order."""
-    return [
-        f"U+{ord(found[0]):04X}"
-        for found in _HIDDEN.finditer(text)
-        if not _is_plain(text, found.start(), starts_file=starts_file)
-    ]
+    return [codepoint(text[at]) for at in hidden_at(text, starts_file=starts_file)]
+
+
+def hidden_at(text: str, *, starts_file: bool = False) -> list[int]:
+    """Where hidden characters stand in one line, in order."""
+    places = (found.start() for found in _HIDDEN.finditer(text))
+    return [at for at in places if not _is_plain(text, at, starts_file=starts_file)]
+
+
+def codepoint(character: str) -> str:
+    """``U+202E``: a character by its number, as it is shown in its place."""
+    return f"U+{ord(character):04X}"
 
 
 def _is_plain(text: str, at: int, *, starts_file: bool) -> bool:

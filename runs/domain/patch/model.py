@@ -87,23 +87,52 @@ class Hunk:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        return tuple(self._read())
+        return tuple(self)
 
-    def _read(self) -> Iterator[Line]:
-        old, new = self.old_start, self.new_start
+    def __iter__(self) -> Iterator[Line]:
+        return self.part(0, None)
+
+    def __len__(self) -> int:
+        """Lines of the hunk; a remark on a missing newline is none."""
+        return self.body.count(b"\n") - self._count(b"\\")
+
+    @property
+    def begins(self) -> tuple[int, int]:
+        """(old, new) numbers of its first line; git names the line before where a side is empty."""
+        added, deleted = self._count(b"+"), self._count(b"-")
+        empty = (added == len(self), deleted == len(self))
+        return self.old_start + empty[0], self.new_start + empty[1]
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """(old, new) numbers of the line after its last."""
+        old, new = self.begins
+        return old + len(self) - self._count(b"+"), new + len(self) - self._count(b"-")
+
+    def part(self, start: int, stop: int | None) -> Iterator[Line]:
+        """The lines from ``start`` up to ``stop``, counted from 0; the others cost no objects."""
+        old, new, position = self.old_start, self.new_start, 0
         # Only LF ends a line: str.splitlines would also cut at CR, FF, U+2028 and others.
         rows = self.body.split(b"\n")[:-1]
         for index, row in enumerate(rows):
             if row[:1] == b"\\":
                 continue
+            if stop is not None and position >= stop:
+                return
             kind = _KINDS[row[0]] if row else "context"
-            ends = index + 1 >= len(rows) or rows[index + 1][:1] != b"\\"
-            text = row[1:].decode("utf-8", "surrogateescape")
-            old_no = None if kind == "added" else old
-            new_no = None if kind == "deleted" else new
-            yield Line(kind, old_no, new_no, text, ends)
+            if position >= start:
+                ends = index + 1 >= len(rows) or rows[index + 1][:1] != b"\\"
+                text = row[1:].decode("utf-8", "surrogateescape")
+                old_no = None if kind == "added" else old
+                new_no = None if kind == "deleted" else new
+                yield Line(kind, old_no, new_no, text, ends)
             old += kind != "added"
             new += kind != "deleted"
+            position += 1
+
+    def _count(self, mark: bytes) -> int:
+        """Lines that begin with ``mark``."""
+        return self.body.count(b"\n" + mark) + self.body.startswith(mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,18 +184,6 @@ class PatchFile:
         before = next((_commit(line) for line in self.lines("deleted")), None)
         after = next((_commit(line) for line in self.lines("added")), None)
         return before, after
-
-
-class FileSpan(NamedTuple):
-    """Where one file stands in the bytes of a patch, so that a page can read it alone."""
-
-    path: str
-    start: int
-    end: int
-    added: int
-    deleted: int
-    status: Status
-    binary: bool
 
 
 def shown(text: str) -> str:

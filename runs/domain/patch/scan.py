@@ -14,13 +14,15 @@ from typing import NamedTuple
 from runs.domain.patch.binary import Sizes, read_binary
 from runs.domain.patch.cursor import Cursor
 from runs.domain.patch.header import ADVICE, Head, read_header
-from runs.domain.patch.model import AmbiguousPatch, FileSpan, Hunk, NotAPatch, PatchFile
+from runs.domain.patch.model import AmbiguousPatch, Hunk, NotAPatch, PatchFile
 
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)", re.DOTALL)
 _SPACE, _PLUS, _MINUS, _BACKSLASH, _LF = b" +-\\\n"
 
 
-class _Section(NamedTuple):
+class Section(NamedTuple):
+    """One file of a patch, and where it stands in the bytes."""
+
     file: PatchFile
     start: int
     end: int
@@ -32,21 +34,14 @@ def read_patch(data: bytes) -> tuple[PatchFile, ...]:
     Raises NotAPatch, UnsafePath or AmbiguousPatch. A path that appears twice is
     ambiguous, but for git's own pair of deletion and creation: a change of type.
     """
-    return tuple(section.file for section in _sections(data))
+    return tuple(section.file for section in read_sections(data))
 
 
-def file_index(data: bytes) -> list[FileSpan]:
-    """Where each file stands in the bytes; `read_patch(data[start:end])` reads it alone."""
-    return [
-        FileSpan(f.path, start, end, f.added, f.deleted, f.status, f.binary)
-        for f, start, end in _sections(data)
-    ]
-
-
-def _sections(data: bytes) -> list[_Section]:
-    found: list[_Section] = []
+def read_sections(data: bytes) -> list[Section]:
+    """The files with their places in the bytes; `read_patch(data[start:end])` reads one alone."""
+    found: list[Section] = []
     seen: set[str] = set()
-    for section in _read_sections(Cursor(data)):
+    for section in _each_section(Cursor(data)):
         path = section.file.path
         if path not in seen:
             found.append(section)
@@ -60,7 +55,7 @@ def _sections(data: bytes) -> list[_Section]:
     return found
 
 
-def _type_change(before: _Section, after: _Section) -> _Section | None:
+def _type_change(before: Section, after: Section) -> Section | None:
     old, new = before.file, after.file
     if old.path != new.path or (old.status, new.status) != ("deleted", "added"):
         return None
@@ -78,16 +73,16 @@ def _type_change(before: _Section, after: _Section) -> _Section | None:
         binary_sizes=sizes if old.binary or new.binary else None,
         hunks=old.hunks + new.hunks,
     )
-    return _Section(file, before.start, after.end)
+    return Section(file, before.start, after.end)
 
 
-def _read_sections(cursor: Cursor) -> Iterator[_Section]:
+def _each_section(cursor: Cursor) -> Iterator[Section]:
     while not cursor.only_blank_left():
         start = cursor.pos
         head = read_header(cursor)
         hunks = tuple(_read_hunks(cursor))
         sizes = None if hunks else _read_binary(cursor)
-        yield _Section(_file(head, hunks, sizes), start, cursor.pos)
+        yield Section(_file(head, hunks, sizes), start, cursor.pos)
 
 
 def _read_hunks(cursor: Cursor) -> Iterator[tuple[Hunk, int, int]]:

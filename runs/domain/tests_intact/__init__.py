@@ -17,7 +17,7 @@ from runs.domain.tests_intact.languages import language_of
 from runs.domain.tests_intact.ledger import Assertion, Ledger, read_ledger
 from runs.domain.tests_intact.settings import setting_change
 
-__all__ = ["Weakening", "weakenings"]
+__all__ = ["Weakening", "is_test", "weakenings"]
 
 Kind = Literal["test_deleted", "test_skipped", "assertion_lost", "verifier_config_changed"]
 
@@ -30,6 +30,11 @@ class Weakening:
     line: int
     kind: Kind
     detail: str
+
+
+def is_test(path: str) -> bool:
+    """Whether tests, or what they stand on, live at this path."""
+    return language_of(path) is not None
 
 
 def weakenings(files: Iterable[PatchFile]) -> list[Weakening]:
