@@ -126,9 +126,12 @@ def _check_read(request: HttpRequest, asked: ApprovalRequest, principal: Princip
         return 0
     unread = unread_of(read_review(asked, principal), request.POST.getlist("seen"))
     if unread and request.POST.get("unread") != "on":
-        files = "1 file" if unread == 1 else f"{unread} files"
-        raise Invalid({"unread": [f"{files} of this patch were not opened; open them, or say so below"]})
+        raise Invalid({"unread": [f"{_files(unread)} not opened; read on, or say so beside the button"]})
     return unread
+
+
+def _files(unread: int) -> str:
+    return "1 file of this patch was" if unread == 1 else f"{unread} files of this patch were"
 
 
 @signed_in

@@ -265,13 +265,14 @@ class Holder:
             event, verification_report_id=self.upload(ArtifactKind.VERIFICATION_REPORT, document)
         )
 
-    def judge(self, *, verdict: str = "pass", confidence: float = 0.95) -> service.Outcome:
+    def judge(self, *, verdict: str = "pass", confidence: float = 0.95, **more: Any) -> service.Outcome:
         """JUDGING → what policy decides, or back to EXECUTING."""
         state = self.state
         subject = state.patch or state.report or {}
         document = {
             "subject_sha256": subject["sha256"], "verdict": verdict, "confidence": confidence,
             "reasons": ["it does what was asked"], "feedback": "do it right" if verdict == "fix" else None,
+            **more,
         }  # fmt: skip
         event = Ev.JUDGE_PASSED if verdict == "pass" else Ev.JUDGE_REQUIRES_FIX
         return self.post(event, judge_report_id=self.upload(ArtifactKind.JUDGE_REPORT, document))

@@ -27,18 +27,26 @@ def subject_of(review: Review) -> Json:
     subject = review.request.subject
     shown: dict[Gate, Any] = {
         Gate.PLAN: lambda: {"plan": (review.subject.document if review.subject else None) or {}},
-        Gate.TOOL_CALL: lambda: _call(subject),
+        Gate.TOOL_CALL: lambda: _call(review),
         Gate.BUDGET: lambda: {"budget": _budget(review)},
         Gate.QUESTION: lambda: {"question": subject},
     }
     return {"kind": review.gate.value, **(shown[review.gate]() if review.gate in shown else {})}
 
 
-def _call(subject: Json) -> Json:
+def _call(review: Review) -> Json:
+    subject = review.request.subject
+    pending = review.state.pending.get(subject["operation_id"], {})
     arguments = pretty(subject.get("arguments"))
     hidden = ", ".join(dict.fromkeys(name for line in arguments.split("\n") for name in hidden_in(line)))
-    effect = _EFFECT.get(subject.get("effect") or "", "")
-    return {"call": subject, "arguments": arguments, "hidden": hidden, "effect": effect}
+    effect = _EFFECT.get(pending.get("effect", ""), "")
+    return {
+        "call": subject,
+        "label": pending.get("label", ""),
+        "arguments": arguments,
+        "hidden": hidden,
+        "effect": effect,
+    }
 
 
 def pretty(value: Any) -> str:

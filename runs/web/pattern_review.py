@@ -122,7 +122,7 @@ STAMP_LINES = lines(
         "add",
         None,
         9,
-        '    <span class="c1"># <span class="mark-char"><i>U+202E</i><bdi>\u202e</bdi></span> reversed</span>',
+        '    <span class="c1"># <span class="mark-char"><i>U+202E</i><bdi>\u202e</bdi></span> back</span>',
     ),
     (
         "add",

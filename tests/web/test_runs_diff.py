@@ -156,7 +156,8 @@ def test_a_long_file_is_shown_piece_by_piece_without_losing_a_line():
     body = "".join(
         f"@@ -{n},0 +{n * 10},4 @@\n" + "".join(f"+x{n}.{i}\n" for i in range(4)) for n in (1, 2, 3)
     )
-    pieces, start = [], 0
+    pieces: list[list[str]] = []
+    start: int | None = 0
     while start is not None:
         cut = shown(body, "a.zzz", start=start, limit=5)
         pieces.append(markup(cut))

@@ -218,7 +218,7 @@ def test_an_analysis_has_a_report_as_text_and_no_patch(client: Client, carol: Pe
     holder.report("# Found <b>it</b>\u202e\n".encode() + b"x" * 200_000 + b"the end")
     shown = client.get(run_url(holder.run_id, "report")).content.decode()
     assert "# Found &lt;b&gt;it&lt;/b&gt;" in shown
-    assert '<span class="mark-char">U+202E</span>' in shown
+    assert '<span class="mark-char"><i>U+202E</i>' in shown
     assert "Its first 195 KiB; download it to read on." in shown
     assert "the end" not in shown
     assert reverse("artifact", args=[holder.run.state["report"]["id"]]) in shown
