@@ -328,6 +328,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 2.0,
         "options": {"expires": 2},
     },
+    "watch_pull_requests": {
+        "task": "runs.tasks.watch_pull_requests",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
     "check_projections": {"task": "runs.tasks.check_projections", "schedule": crontab(hour="3", minute="17")},
 }
 

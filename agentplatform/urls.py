@@ -11,6 +11,7 @@ urlpatterns = [
     path("metrics", health.metrics),
     path("api/v1/", include("runs.api.urls")),
     path("api/v1/", include("approvals.api")),
+    path("webhooks/", include("runs.api.webhooks")),
     path("api/schema/", reference.schema, name="schema"),
     path("api/docs/", reference.reference, name="api-docs"),
     re_path("^api/", problem.nothing_here),

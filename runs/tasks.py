@@ -3,11 +3,14 @@ or repeated with it."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import structlog
 from celery import shared_task
 
 from runs import livelogs, outbox, rebuild, timeouts
 from runs.pull_requests import run as pull_requests
+from runs.pull_requests import watch
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +36,13 @@ def create_pull_requests() -> None:
     """Bring out approved patches."""
     for done in pull_requests.create_pull_requests():
         log.info("pull_request", run_id=done.run_id, event_type=done.event, refused=done.refused)
+
+
+@shared_task(name="runs.tasks.watch_pull_requests")
+def watch_pull_requests() -> None:
+    """Look at open pull requests that are due."""
+    for seen in watch.watch_pull_requests():
+        log.info("pull_request_seen", **asdict(seen))
 
 
 @shared_task(name="runs.tasks.check_projections")

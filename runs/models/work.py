@@ -95,15 +95,26 @@ class PullRequest(models.Model):
         choices=[(s.value, s.label) for s in PullRequestState],
     )
     checks = models.CharField(max_length=20, blank=True)
+    head_sha = models.CharField(max_length=64, blank=True, help_text="Where the branch stands now.")
+    said = models.TextField(blank=True, help_text="Words of reviewers and red checks: strangers' words.")
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
+    seen_at = models.DateTimeField(null=True, blank=True, help_text="When the provider last answered.")
+    next_look_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "pull_requests"
         constraints = [
             models.UniqueConstraint(fields=["repository", "branch"], name="one_pull_request_per_branch")
         ]
-        indexes = [words_index("pull_requests_by_words", Words("branch"))]
+        indexes = [
+            words_index("pull_requests_by_words", Words("branch")),
+            models.Index(
+                fields=["next_look_at"],
+                name="pull_requests_due",
+                condition=Q(next_look_at__isnull=False),
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.branch

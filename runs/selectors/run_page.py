@@ -13,8 +13,8 @@ from runs.domain.contract import AGENT_KINDS
 from runs.domain.facts import Json, moment, stamp
 from runs.domain.state import RunState
 from runs.domain.times import clock
-from runs.domain.vocabulary import CompletionMode, RunStatus
-from runs.models import Lease, Run
+from runs.domain.vocabulary import CompletionMode, PullRequestState, RunStatus
+from runs.models import Lease, PullRequest, Run
 from runs.selectors.display import shown_run
 from runs.selectors.links import buttons, page_href
 from runs.selectors.receipts import receipt
@@ -28,7 +28,10 @@ TABS_OF_ANALYSIS: Final = (*TABS[:2], ("report", "Report"), *TABS[3:])
 
 
 def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
-    """All of the page but its tab. Seven queries, and one more where it is not its task's first."""
+    """All of the page but its tab.
+
+    Seven queries, one more where it is not its task's first, and one for its pull request.
+    """
     state = RunState.from_json(run.state)
     surroundings = read_surroundings(repository_ids=[run.repository_id])
     shown = shown_run(run, principal=principal, surroundings=surroundings, hrefs=page_href)
@@ -49,7 +52,7 @@ def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
         "facts": _facts(run, state),
         "receipt": receipt(state),
         "failure": _failure(state),
-        "pull_request": _pull_request(state),
+        "pull_request": _pull_request(state) if state.pull_request else None,
         "may_note": may(principal, Action.NOTE, run.repository_id),
         "note_key": f"note-{principal.id}-{run.version}",
         "note_href": reverse("run_action", args=[run.pk, "note"]),
@@ -210,13 +213,18 @@ def _failure(state: RunState) -> Json | None:
     }
 
 
-def _pull_request(state: RunState) -> Json | None:
-    if not state.pull_request:
-        return None
-    url = state.pull_request["url"]
+def _pull_request(state: RunState) -> Json:
+    """What was opened, and how it stands as the provider last said. One query."""
+    opened = state.pull_request or {}
+    row = PullRequest.objects.filter(run=state.id).first()
+    url = opened["url"]
+    stands = [PullRequestState(row.state).label, f"checks {row.checks}" if row.checks else ""] if row else []
     return {
-        "branch": state.pull_request["branch"],
-        "commit": state.pull_request["commit_sha"],
+        "stands": joined(*stands),
+        "tone": "bad" if row and row.checks == "failed" else "quiet",
+        "seen": when(row.seen_at) if row else None,
+        "branch": opened["branch"],
+        "commit": opened["commit_sha"],
         "href": url if url.startswith(("https://", "http://")) else "",
         "place": url,
     }

@@ -1,9 +1,15 @@
 """One road for every change: API, pages, admin, Celery and commands all come through here."""
 
 from runs.service.accounts import person_create, repository_create, worker_create
+from runs.service.follow_ups import follow_up
 from runs.service.gates import Held, guards_with_waiver, run_lock
 from runs.service.people import run_direct, run_note
-from runs.service.pull_requests import outgoing_of, pull_request_report
+from runs.service.pull_requests import (
+    outgoing_of,
+    pull_request_nudge,
+    pull_request_report,
+    pull_request_rest,
+)
 from runs.service.refusals import refusal_record
 from runs.service.runs import Outcome, apply_batch, apply_event
 from runs.service.tasks import (
@@ -25,11 +31,14 @@ __all__ = [
     "access_renewed",
     "apply_batch",
     "apply_event",
+    "follow_up",
     "guards_with_waiver",
     "instruction_add",
     "outgoing_of",
     "person_create",
+    "pull_request_nudge",
     "pull_request_report",
+    "pull_request_rest",
     "refusal_record",
     "repository_create",
     "run_again",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
+
+from django.db.models import Q
 
 from agentplatform.clock import database_now
 from runs.domain.outgoing import OVER, PACE, Outgoing
@@ -34,9 +36,36 @@ def outgoing_of(repository_ids: Iterable[str]) -> dict[str, Outgoing]:
 
 
 def pull_request_report(
-    *, pull_request_id: str, state: PullRequestState | None = None, checks: str | None = None
-) -> None:
-    """Record what the provider says now; None leaves a value as it is. The run does not depend on it."""
-    said = {"state": state.value if state else None, "checks": checks}
-    changed = {name: value for name, value in said.items() if value is not None}
-    PullRequest.objects.filter(pk=pull_request_id).update(updated_at=database_now(), **changed)
+    *,
+    pull_request_id: str,
+    state: PullRequestState | None = None,
+    checks: str | None = None,
+    head_sha: str | None = None,
+    said: str | None = None,
+) -> bool:
+    """Record what the provider says now; None leaves a value as it is. The run does not depend on it.
+
+    Returns whether anything changed; ``updated_at`` is when something did.
+    """
+    given = {"state": state.value if state else None, "checks": checks, "head_sha": head_sha, "said": said}
+    now = {name: value for name, value in given.items() if value is not None}
+    row = PullRequest.objects.filter(pk=pull_request_id)
+    seen_at = database_now()
+    changed = row.exclude(**now).update(**now, updated_at=seen_at, seen_at=seen_at) if now else 0
+    if not changed:
+        row.update(seen_at=seen_at)
+    return bool(changed)
+
+
+def pull_request_nudge(
+    *, repository_id: str, numbers: Collection[int] = (), heads: Collection[str] = ()
+) -> int:
+    """Somebody says that something happened to these: they are looked at next. Saying it twice is no more."""
+    meant = Q(number__in=numbers) | Q(head_sha__in=heads) | Q(commit_sha__in=heads)
+    rows = PullRequest.objects.filter(meant, repository_id=repository_id)
+    return rows.update(next_look_at=database_now())
+
+
+def pull_request_rest(*, pull_request_id: str) -> None:
+    """It is over, or another reports its life: it is not looked at by itself any more."""
+    PullRequest.objects.filter(pk=pull_request_id).update(next_look_at=None)

@@ -234,7 +234,12 @@ def _write_pull_request(run: Run, events: Sequence[Event]) -> None:
             at = moment(event.recorded_at)
             values = {name: event.payload.get(name) for name in names}
             PullRequest.objects.create(
-                run=run, repository_id=run.repository_id, created_at=at, updated_at=at, **values
+                run=run,
+                repository_id=run.repository_id,
+                created_at=at,
+                updated_at=at,
+                next_look_at=at,
+                **values,
             )
 
 

@@ -82,7 +82,7 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
 }
 #: For everybody, signed in or not; each has tests of its own.
 OPEN = frozenset({"accounts/login/", "accounts/logout/", "accounts/demo/{name}/", "favicon.ico"})
-ELSEWHERE = ("api/", "^api", "admin/", "healthz", "readyz", "metrics")
+ELSEWHERE = ("api/", "^api", "webhooks/", "admin/", "healthz", "readyz", "metrics")
 REFUSED = frozenset({403, 404})
 
 
