@@ -84,12 +84,12 @@ def _fresh(live: LiveLog, offset: int, data: bytes) -> bytes:
     if offset > live.size:
         raise OffsetConflict(offset=live.size)
     known = live.size - offset
-    if known and _stored(live, offset, offset + min(known, len(data))) != data[:known]:
+    if known and livelog_bytes(live, offset, offset + min(known, len(data))) != data[:known]:
         raise OffsetConflict("Other bytes are stored there; what is stored stays.", offset=live.size)
     return data[known:]
 
 
-def _stored(live: LiveLog, start: int, end: int) -> bytes:
+def livelog_bytes(live: LiveLog, start: int, end: int) -> bytes:
     """The bytes from ``start`` to ``end``, where the log has them."""
     if live.artifact is not None:
         with artifact_path(live.artifact).open("rb") as file:
@@ -117,7 +117,7 @@ def livelog_read(run: Run, operation_id: str, *, offset: int) -> Reading:
         raise NotFound("Nothing was logged under this operation.")
     offset = min(offset, live.size)
     look_back = min(_LOOK_BACK, offset)
-    window = _stored(live, offset - look_back, offset + READ_MAX_BYTES)
+    window = livelog_bytes(live, offset - look_back, offset + READ_MAX_BYTES)
     before, data = window[:look_back], window[look_back:]
     skipped = rest_of_character(before, data)
     ended = live.artifact is not None or live.fence < run.fence or operation_id not in run.state["pending"]
@@ -156,7 +156,7 @@ def _seal(pk: int) -> int:
     artifact = artifact_seal(
         run=live.run,
         kind=ArtifactKind.LOG,
-        data=_stored(live, 0, live.size),
+        data=livelog_bytes(live, 0, live.size),
         content_type="text/plain; charset=utf-8",
         account=live.worker_id,
         fence=live.fence,

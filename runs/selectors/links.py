@@ -28,7 +28,7 @@ _ASKS: Final[dict[str, Json]] = {
     "resolve": {"tone": "primary"},
     "resume": {"tone": "primary"},
 }
-_LOOK: Final = {"open_logs": "?tab=steps", "view_error": "", "review_result": "?tab=evidence"}
+_LOOK: Final = {"open_logs": "?tab=steps", "view_error": "", "review_result": "?tab=result"}
 
 
 def page_href(action: ActionRow, task_id: str, run_id: str, approval_id: str) -> str:

@@ -27,6 +27,16 @@ TABS: Final = (("timeline", "Timeline"), ("steps", "Steps"), ("patch", "Patch"),
 TABS_OF_ANALYSIS: Final = (*TABS[:2], ("report", "Report"), *TABS[3:])
 
 
+def result_tab(run: Run) -> str:
+    """Where the result of a run is read: its report, its patch, or the evidence for what was pushed."""
+    tabs = {
+        CompletionMode.ANALYSIS_REPORT_CREATED: "report",
+        CompletionMode.PATCH_READY_FOR_REVIEW: "patch",
+        CompletionMode.PR_CREATED: "evidence",
+    }
+    return tabs[CompletionMode(run.task.completion_mode)]
+
+
 def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
     """All of the page but its tab.
 

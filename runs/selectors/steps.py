@@ -31,32 +31,41 @@ _ATTEMPT_TONES: Final = {
 
 
 def run_steps(*, run: Run, params: Mapping[str, str]) -> Json:
-    """``{attempts, steps, earlier, later}``, newest window last. Two queries.
+    """``{attempts, all, steps, earlier, later}``, newest window last. Two queries.
 
-    ``params``: ``before``, the sequence of the event that requested a step.
+    ``params``: ``attempt``, a number; ``before``, the sequence of the event that requested a step.
     """
     logs = LiveLog.objects.filter(run=OuterRef("run"), operation_id=OuterRef("operation_id"))
     rows = Step.objects.filter(run=run).annotate(is_logged=Exists(logs))
+    attempts = [_attempt(row, params) for row in Attempt.objects.filter(run=run).order_by("number")]
+    chosen = next((attempt["number"] for attempt in attempts if attempt["current"]), None)
+    if chosen:
+        rows = rows.filter(attempt=chosen)
+    kept = f"&attempt={chosen}" if chosen else ""
     text = params.get("before", "")
     before = int(text) if text.isdigit() and len(text) < 12 else None  # noqa: PLR2004
     if before:
         rows = rows.filter(requested_sequence__lt=before)
     found = list(rows.order_by("-requested_sequence", "-pk")[: PAGE + 1])
     more, found = len(found) > PAGE, found[:PAGE][::-1]
-    earlier = f"?tab=steps&before={found[0].requested_sequence}" if more else ""
+    earlier = f"?tab=steps&before={found[0].requested_sequence}{kept}" if more else ""
     return {
-        "attempts": [_attempt(row) for row in Attempt.objects.filter(run=run).order_by("number")],
+        "attempts": attempts,
+        "all": {"href": "?tab=steps", "current": chosen is None},
         "steps": [_step(row, is_logged=row.is_logged) for row in found],
         "earlier": earlier,
-        "later": "?tab=steps" if before else "",
+        "later": f"?tab=steps{kept}" if before else "",
     }
 
 
-def _attempt(row: Attempt) -> Json:
+def _attempt(row: Attempt, params: Mapping[str, str]) -> Json:
     used = row.used or {}
     repairs = f"{used['repairs']} repairs" if used.get("repairs") else ""
     return {
+        "number": row.number,
         "text": f"Attempt {row.number}",
+        "href": f"?tab=steps&attempt={row.number}",
+        "current": params.get("attempt") == str(row.number),
         "state": AttemptState(row.state).label,
         "tone": _ATTEMPT_TONES.get(AttemptState(row.state), "quiet"),
         "meta": joined(row.strategy, f"{used.get('tool_calls', 0)} tool calls", repairs),
@@ -81,8 +90,9 @@ def _step(row: Step, *, is_logged: bool) -> Json:
         "duration": _duration(row.duration_ms),
         "cost": money(row.cost_usd) if row.cost_usd is not None else "",
         "summary": short(row.summary) if row.summary != row.label else "",
-        "output": reverse("artifact", args=[row.output_artifact_id]) if row.output_artifact_id else "",
-        "log": reverse("api:log", args=[row.run_id, row.operation_id]) if is_logged else "",
+        "log": reverse("step_log", args=[row.run_id, row.operation_id])
+        if is_logged or row.output_artifact_id
+        else "",
         "started": when(row.started_at),
     }
 

@@ -19,6 +19,7 @@ urlpatterns = [
     path("runs/<str:run_id>/", views.run, name="run"),
     path("runs/<str:run_id>/events/", views.run_events, name="run_events"),
     path("runs/<str:run_id>/events.jsonl", views.run_log, name="run_log"),
+    path("runs/<str:run_id>/logs/<path:operation_id>/", views.step_log, name="step_log"),
     path("runs/<str:run_id>/<slug:action>/", views.run_action, name="run_action"),
     path("artifacts/<str:artifact_id>/", views.artifact, name="artifact"),
     path("artifacts/<str:artifact_id>/files/<int:index>/", patches.patch_file, name="patch_file"),

@@ -22,7 +22,8 @@ from runs.selectors.export import runs_csv
 from runs.selectors.figures import run_figures
 from runs.selectors.fleet import lifecycle_page, repository_list, repository_page, worker_list
 from runs.selectors.home import home_page, notification_list
-from runs.selectors.run_page import run_head
+from runs.selectors.logs import run_log_page
+from runs.selectors.run_page import result_tab, run_head
 from runs.selectors.runs import run_list
 from runs.selectors.steps import run_steps
 from runs.selectors.task_page import task_page
@@ -101,6 +102,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     """One run, with the tab that the address names."""
     principal = principal_of(request)
     found, tab = get_run(principal, run_id), request.GET.get("tab", "timeline")
+    tab = result_tab(found) if tab == "result" else tab
     context = {"run": run_head(run=found, principal=principal, tab=tab), **_tab(found, tab, request)}
     return show(request, "runs/run.html", "runs/_run.html", context)
 
@@ -158,6 +160,15 @@ def run_log(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     return StreamingHttpResponse(
         event_lines(run=found), content_type="application/x-ndjson", headers={"Content-Disposition": name}
     )
+
+
+@page
+@require_safe
+def step_log(request: HttpRequest, run_id: str, operation_id: str) -> HttpResponse:
+    """The output of one step: its end while it grows, or the lines that hold a word."""
+    found = get_run(principal_of(request), run_id)
+    log = run_log_page(run=found, operation_id=operation_id, params=request.GET.dict())
+    return show(request, "runs/log_page.html", "runs/_log_page.html", {"run": found, "log": log})
 
 
 @page

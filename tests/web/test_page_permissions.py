@@ -58,6 +58,7 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "runs/export.csv"): ASKING,
     ("GET", "runs/{run_id}/"): ALL,
     ("GET", "runs/{run_id}/events/"): ALL,
+    ("GET", "runs/{run_id}/logs/{operation_id}/"): ALL,
     ("GET", "runs/{run_id}/events.jsonl"): ALL,
     **{
         ("POST", f"runs/{{run_id}}/{action}/"): OPERATORS
