@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -15,7 +16,7 @@ from runs.selectors import logs
 from tests import factories as make
 
 pytestmark = pytest.mark.django_db
-CALL = {"operation_id": "op-1", "tool": "shell", "arguments": {"n": 1}, "label": "Run the tests"}
+CALL: Any = {"operation_id": "op-1", "tool": "shell", "arguments": {"n": 1}, "label": "Run the tests"}
 #: As agents and their tools write it: markup, colours, a link, a hidden line, cursor moves.
 HOSTILE = (
     b"\x1b[31m<img src=x onerror=alert(1)>\x1b[0m\n\x1b]8;;javascript:alert(2)\x07click\x1b]8;;\x07\n"
@@ -86,7 +87,7 @@ def test_markup_links_and_controls_in_output_do_nothing(viewer: Client, holder: 
 
 def test_the_bytes_as_they_are_remain_in_the_download(viewer: Client, holder: make.Holder):
     artifact = finish(holder, HOSTILE)
-    answer = viewer.get(reverse("artifact", args=[artifact.pk]))
+    answer: Any = viewer.get(reverse("artifact", args=[artifact.pk]))
     assert b"".join(answer.streaming_content) == HOSTILE
     assert answer["X-Content-Type-Options"] == "nosniff"
 
