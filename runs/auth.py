@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
+from django.db import connection
+
+from agentplatform.rows import columns_of, instance
 from runs.domain.commands import Caller
 from runs.domain.errors import ActorNotAllowed, NotFound, PermissionDenied
 from runs.domain.vocabulary import MACHINE_ROLES, PersonRole, Role
@@ -90,7 +96,11 @@ class Principal:
 def of_person(person: Person) -> Principal:
     """The principal of somebody signed in; a superuser is an admin everywhere."""
     rows = RoleGrant.objects.filter(person=person).values_list("role", "repository_id")
-    grants = {(role, where or "") for role, where in rows}
+    return _somebody(person, [(role, where or "") for role, where in rows])
+
+
+def _somebody(person: Person, rows: Iterable[Sequence[str]]) -> Principal:
+    grants = {(role, where) for role, where in rows}
     if person.is_superuser:
         grants.add((P.ADMIN.value, ""))
     return Principal(person.pk, person.get_username(), person=person, grants=frozenset(grants))
@@ -98,8 +108,11 @@ def of_person(person: Person) -> Principal:
 
 def of_worker(worker: WorkerAccount) -> Principal:
     """The principal of a worker account."""
-    ids = frozenset(worker.repositories.values_list("pk", flat=True))
-    return Principal(worker.pk, worker.name, worker=worker, repositories=ids)
+    return _machine(worker, worker.repositories.values_list("pk", flat=True))
+
+
+def _machine(worker: WorkerAccount, repositories: Iterable[str]) -> Principal:
+    return Principal(worker.pk, worker.name, worker=worker, repositories=frozenset(repositories))
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -115,24 +128,58 @@ def new_token(*, worker: WorkerAccount | None = None, person: Person | None = No
     return token, secret
 
 
-def find_token(secret: str, *, now: datetime) -> ApiToken | None:
-    """The token of this secret if it is in force; disabled accounts and leavers have none."""
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A token in force, whom it speaks for, and the database's clock when it was looked up."""
+
+    token: ApiToken
+    principal: Principal
+    now: datetime
+
+
+def find_bearer(secret: str) -> Bearer | None:
+    """Who holds this secret, if its token is in force; disabled accounts and leavers have none. One query."""
     digest = hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
-    token = ApiToken.objects.select_related("worker", "person").filter(secret_sha256=digest).first()
-    if token is None or token.revoked_at or (token.expires_at and token.expires_at <= now):
+    with connection.cursor() as cursor:
+        cursor.execute(_bearer_text(), [digest])
+        found = cursor.fetchone()
+    if found is None:
         return None
-    if token.worker and token.worker.disabled_at:
+    now, repositories, grants, *values = found
+    token, worker, person = _bearer_rows(values)
+    if token.revoked_at or (token.expires_at and token.expires_at <= now):
         return None
-    return None if token.person and not token.person.is_active else token
+    if worker and not worker.disabled_at:
+        return Bearer(token, _machine(worker, repositories), now)
+    if person and person.is_active:
+        return Bearer(token, _somebody(person, json.loads(grants or "[]")), now)
+    return None
 
 
-def of_token(token: ApiToken) -> Principal:
-    """Who a token speaks for."""
-    if token.worker is not None:
-        return of_worker(token.worker)
-    if token.person is None:
-        raise NotFound
-    return of_person(token.person)
+def _bearer_rows(values: list[Any]) -> tuple[ApiToken, WorkerAccount | None, Person | None]:
+    widths = [len(model._meta.concrete_fields) for model in (ApiToken, WorkerAccount)]  # noqa: SLF001
+    token, rest = values[: widths[0]], values[widths[0] :]
+    worker, person = rest[: widths[1]], rest[widths[1] :]
+    return (
+        instance(ApiToken, token),
+        instance(WorkerAccount, worker) if any(worker) else None,
+        instance(Person, person) if any(person) else None,
+    )
+
+
+@lru_cache(maxsize=1)
+def _bearer_text() -> str:
+    columns = [columns_of(ApiToken, "t"), columns_of(WorkerAccount, "w"), columns_of(Person, "p")]
+    return f"""
+        SELECT clock_timestamp(),
+            ARRAY(SELECT repository_id FROM worker_accounts_repositories
+                WHERE workeraccount_id = t.worker_id),
+            (SELECT jsonb_agg(jsonb_build_array(role, coalesce(repository_id, ''))) FROM role_grants
+                WHERE person_id = t.person_id),
+            {", ".join(columns)}
+        FROM api_tokens t LEFT JOIN worker_accounts w ON w.id = t.worker_id
+        LEFT JOIN people p ON p.id = t.person_id WHERE t.secret_sha256 = %s
+    """  # noqa: S608  our own names
 
 
 # --- decisions ------------------------------------------------------------------------------------
@@ -196,6 +243,27 @@ def sees_run(principal: Principal, run: Run) -> bool:
     if run.claim_role in principal.worker.roles or run.worker_id == principal.id:
         return True
     return run.leases.filter(worker_id=principal.id).exists()
+
+
+def require_run(principal: Principal, run_id: str) -> None:
+    """``NotFound`` unless the run is theirs to know. For those who are about to lock and read it anyway."""
+    with connection.cursor() as cursor:
+        cursor.execute(_RUN_SEEN, {"run": run_id, "caller": principal.id})
+        found = cursor.fetchone()
+    if found is None:
+        raise NotFound
+    repository_id, claim_role, held = found
+    if not may(principal, Action.READ, repository_id):
+        raise NotFound
+    if principal.worker is not None and not held and claim_role not in principal.worker.roles:
+        raise NotFound
+
+
+_RUN_SEEN: Final = """
+SELECT repository_id, claim_role, worker_id = %(caller)s
+    OR EXISTS (SELECT FROM run_leases l WHERE l.run_id = r.id AND l.worker_id = %(caller)s)
+FROM runs r WHERE id = %(run)s
+"""
 
 
 def get_run(principal: Principal, run_id: str) -> Run:

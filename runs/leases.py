@@ -203,16 +203,15 @@ def _is_isolated_enough(principal: Principal, line: store.Line, required: str) -
 def lease_heartbeat(*, principal: Principal, run_id: str, token: str) -> Beat:
     """Renew the lease and hear the directive. Raises ``LeaseLost``; an expired lease is never revived."""
     with transaction.atomic():
-        run = store.lock_run(run_id)
-        lease, now = store.lease_and_clock(run_id)
+        taken = store.take_run(run_id)
+        lease, now = taken.lease, taken.now
         if lease is None or not store.holds(lease, principal.id, token, now):
-            raise LeaseLost(fence=run.fence)
-        state = RunState.from_json(run.state)
+            raise LeaseLost(fence=taken.run.fence)
+        state = RunState.from_json(taken.run.state)
         if state.directive_info and not state.directive_info["seen_at"]:
             service.apply_event(run_id, Command(Ev.DIRECTIVE_SEEN, {}, CONTROL_PLANE, key=""))
-        seconds = store.surroundings(run).policy.values["lease_seconds"]
+        seconds = taken.around.policy.values["lease_seconds"]
         expires_at = store.extend_lease(lease, now=now, seconds=seconds)
-        WorkerAccount.objects.filter(pk=principal.id).update(last_seen_at=now)
         reason = (state.directive_info or {}).get("reason", "")
         return Beat(expires_at, state.directive, reason)
 

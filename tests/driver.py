@@ -5,7 +5,6 @@ Nothing here writes a status of its own; see ``tests.evidence`` for what it show
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -191,10 +190,11 @@ class Driver(Evidence):
         """The event without what follows it: to stand in a status that the service passes through."""
         command = Command(event, self.payload(event), self.caller(*MACHINE_ROLES), new_id("key"), self.token)
         hand = running._take(self.run_id, [command])
-        first = decide(hand.state, command, running._context(hand, command)).events[0]
-        state = deepcopy(hand.state)
+        context = running._context(hand, command, lease_is_alive=running._is_alive(hand, command))
+        first = decide(hand.state, command, context).events[0]
+        state = hand.state.copy()
         changes = evolve(state, first)
-        store.write(hand.run, [first], state, changes, hand.around)
+        store.write(hand.taken.run, [first], state, changes, hand.taken.around)
 
     def lose_lease(self) -> service.Outcome:
         """The sweep found that the worker fell silent."""

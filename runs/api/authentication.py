@@ -11,8 +11,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from agentplatform.clock import database_now
-from runs.auth import Principal, find_token, of_person, of_token
+from runs.auth import Principal, find_bearer, of_person
 from runs.domain.errors import NotAuthenticated, PermissionDenied
 from runs.models import ApiToken, Person
 
@@ -32,12 +31,11 @@ class TokenAuthentication(BaseAuthentication):
             return None
         if scheme.lower() != "bearer":
             raise NotAuthenticated("Send the token as: Authorization: Bearer <token>.")
-        now = database_now()
-        token = find_token(secret.strip(), now=now)
-        if token is None:
+        bearer = find_bearer(secret.strip())
+        if bearer is None:
             raise NotAuthenticated("This token is not known, has expired or was revoked.")
-        _note_use(token, now)
-        return token.person or AnonymousUser(), of_token(token)
+        _note_use(bearer.token, bearer.now)
+        return bearer.principal.person or AnonymousUser(), bearer.principal
 
     def authenticate_header(self, request: Request) -> str:
         """The scheme that a 401 names."""

@@ -16,7 +16,7 @@ from runs.api.requests import Query, checked_key, idempotency_key, json_object, 
 from runs.api.schema import says
 from runs.api.waiting import wait_for
 from runs.api.words import WHOLE
-from runs.auth import get_run, require_machine
+from runs.auth import get_run, require_machine, require_run
 from runs.domain.commands import Caller, Command
 from runs.domain.errors import Invalid, Refusal
 from runs.domain.facts import Json
@@ -42,13 +42,13 @@ class Events(ApiView):
     )
     def post(self, request: Request, run_id: str) -> Response:
         """Apply one event; the same key and request again get the same answer."""
-        run = get_run(self.principal, run_id)
+        require_run(self.principal, run_id)
         require_machine(self.principal)
         body = json_object(request)
         self.event_type = body.get("type", "")
         key = idempotency_key(request, required=True)
         command = read_event(body, key, caller=self.principal.caller, lease_token=self.lease_token)
-        made = service.apply_event(run.pk, command)
+        made = service.apply_event(run_id, command)
         return _answer([made], {**shapes.result(made), **self._present(made)})
 
     def _present(self, made: Outcome) -> Json:
@@ -84,11 +84,11 @@ class Batch(Events):
     @says(answer="BatchAnswer", status=201, also=(200,), body="BatchBody", headers=("Lease-Token",))
     def post(self, request: Request, run_id: str) -> Response:
         """Apply up to 100 events in order, all or none."""
-        run = get_run(self.principal, run_id)
+        require_run(self.principal, run_id)
         require_machine(self.principal)
         commands = self._commands(json_object(request))
         with _only_item(commands):
-            made = service.apply_batch(run.pk, commands)
+            made = service.apply_batch(run_id, commands)
         results = [{**shapes.result(one), "replayed": one.replayed} for one in made]
         return _answer(made, {"results": results, **self._present(made[-1])})
 

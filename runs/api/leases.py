@@ -15,7 +15,7 @@ from runs.api.requests import MAX_WAIT_SECONDS, Fields, idempotency_key, json_ob
 from runs.api.resume import policy_of, resume
 from runs.api.schema import says
 from runs.api.waiting import COME_BACK_SECONDS, wait_for
-from runs.auth import Principal, get_run, require_machine
+from runs.auth import Principal, require_machine, require_run
 from runs.domain.errors import Invalid
 from runs.domain.facts import Json
 from runs.domain.policy import ISOLATION
@@ -86,10 +86,10 @@ class Heartbeat(ApiView):
     @says(answer="Heartbeat", body="NothingBody", headers=("Lease-Token!",))
     def post(self, request: Request, run_id: str) -> Response:
         """Renew the lease and hear what the run's people want."""
-        run = get_run(self.principal, run_id)
+        require_run(self.principal, run_id)
         require_machine(self.principal)
         json_object(request)
-        beat = leases.lease_heartbeat(principal=self.principal, run_id=run.pk, token=self.lease_token)
+        beat = leases.lease_heartbeat(principal=self.principal, run_id=run_id, token=self.lease_token)
         return Response(
             {
                 "expires_at": rfc3339(beat.expires_at),
@@ -105,13 +105,13 @@ class Release(ApiView):
     @says(answer="Released", body="ReasonBody", headers=("Lease-Token!", "Idempotency-Key"))
     def post(self, request: Request, run_id: str) -> Response:
         """Give the lease up at a boundary; somebody else goes on."""
-        run = get_run(self.principal, run_id)
+        require_run(self.principal, run_id)
         require_machine(self.principal)
         fields = Fields(json_object(request))
         reason = fields.text("reason")
         fields.done()
         made = leases.lease_release(
-            principal=self.principal, run_id=run.pk, token=self.lease_token, reason=reason,
+            principal=self.principal, run_id=run_id, token=self.lease_token, reason=reason,
             key=idempotency_key(request),
         )  # fmt: skip
         return Response({"run": shapes.run_now(made, self.principal), **shapes.result(made)})

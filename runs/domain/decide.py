@@ -7,7 +7,6 @@ before this is called.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Final
 
 from runs.domain.commands import CONTROL_PLANE, Caller, Command, Context, Decision, Draft, NextRun
@@ -158,7 +157,7 @@ class _Writer:
 
     def __init__(self, state: RunState, command: Command, context: Context) -> None:
         self.command, self.context = command, context
-        self.decision = Decision([], deepcopy(state), Changes())
+        self.decision = Decision([], state.copy(), Changes())
         self.lease_fence = state.fence
 
     def write(self, draft: Draft, actor: Actor) -> Decision:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from runs.domain.facts import Json
 from runs.domain.vocabulary import TERMINAL, Directive, RunStatus
@@ -103,13 +103,26 @@ class RunState:
 
     def to_json(self) -> Json:
         """All of it as JSON."""
-        return asdict(self)
+        return {name: _copied(getattr(self, name)) for name in _NAMES}
+
+    def copy(self) -> RunState:
+        """A state of its own: nothing inside is shared."""
+        return RunState(**self.to_json())
 
     @classmethod
     def from_json(cls, data: Json) -> RunState:
         """The state that ``to_json`` wrote; fields of another version are left out or take their default."""
-        known = {f.name for f in fields(cls)}
-        return cls(**{name: value for name, value in data.items() if name in known})
+        return cls(**{name: value for name, value in data.items() if name in _NAMES})
+
+
+_NAMES: Final = frozenset(f.name for f in fields(RunState))
+
+
+def _copied(value: Any) -> Any:
+    """JSON copied through and through; the standard library's way takes five times as long."""
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(slots=True)

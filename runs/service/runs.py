@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from functools import cached_property
 
 from django.db import transaction
 
@@ -20,7 +19,7 @@ from runs.domain.errors import IdempotencyKeyReused, Invalid, Refusal
 from runs.domain.facts import CONTROL_PLANE as CONTROL_PLANE_ACTOR
 from runs.domain.facts import Event, Json, stamp
 from runs.domain.payloads import check_payload
-from runs.domain.state import RunState
+from runs.domain.state import Changes, RunState
 from runs.domain.tasks import TaskState, moves_of_run
 from runs.domain.vocabulary import TaskEv
 from runs.models import Lease, Run, Task
@@ -42,20 +41,29 @@ class Outcome:
     next_run_id: str = ""
 
 
+@dataclass(slots=True)
+class _Done:
+    """One command of a batch: its event and what followed, and whether all that was there before."""
+
+    events: tuple[Event, ...]
+    replayed: bool = False
+
+
 @dataclass
 class _Hand:
-    """A locked run while commands are applied to it."""
+    """A locked run while commands are decided on it; written once, when all of them are."""
 
-    run: Run
+    taken: store.Taken
     state: RunState
-    lease: Lease | None
-    now: datetime
-    seen: dict[str, Event] = field(default_factory=dict)
+    decisions: list[tuple[str, Decision]] = field(default_factory=list)  #: each with the status before it
+    done: list[_Done] = field(default_factory=list)
+    by_key: dict[str, _Done] = field(default_factory=dict)
+    next_run_id: str = ""
 
-    @cached_property
-    def around(self) -> store.Surroundings:
-        """Contract and policy; read when the first command is admitted, the same for all of a batch."""
-        return store.surroundings(self.run)
+    @property
+    def is_over(self) -> bool:
+        """Whether an item of a machine ended its lease: nothing may follow it."""
+        return bool(self.decisions) and self.state.holder is None
 
 
 def apply_event(run_id: str, command: Command) -> Outcome:
@@ -71,17 +79,12 @@ def apply_batch(run_id: str, commands: Sequence[Command]) -> list[Outcome]:
     for index, command in enumerate(commands):
         with _at(index, commands):
             check_payload(command.event, command.payload)
-    outcomes: list[Outcome] = []
     with transaction.atomic():
         hand = _take(run_id, commands)
-        ended = False
         for index, command in enumerate(commands):
             with _at(index, commands):
-                if ended and command.key not in hand.seen:
-                    raise Invalid({"events": ["nothing may follow an item that ends the lease"]})
-                outcomes.append(_apply(hand, command))
-                ended = command.caller.is_machine and hand.state.holder is None
-        return [_present(outcome, hand) for outcome in outcomes]
+                hand.done.append(_apply(hand, command))
+        return _write(hand)
 
 
 class _at:  # noqa: N801  reads as the preposition that it is
@@ -99,109 +102,122 @@ class _at:  # noqa: N801  reads as the preposition that it is
 
 
 def _take(run_id: str, commands: Sequence[Command]) -> _Hand:
-    run = store.lock_run(run_id)
-    # Read the clock, keys and lease after the run's lock: a takeover may have happened while we waited.
-    keys = [command.key for command in commands if command.key]
-    lease, now = store.lease_and_clock(run.pk)
-    return _Hand(
-        run=run,
-        state=RunState.from_json(run.state),
-        lease=lease,
-        now=now,
-        seen=store.find_keys(run.pk, keys) if keys else {},
+    taken = store.take_run(
+        run_id,
+        keys=[command.key for command in commands if command.key],
+        artifacts=[cited for command in commands for cited in _cited(command)],
+        operations=[command.payload["operation_id"] for command in commands if _operation(command)],
     )
+    return _Hand(taken, RunState.from_json(taken.run.state))
 
 
-def _apply(hand: _Hand, command: Command) -> Outcome:
-    if stored := hand.seen.get(command.key):
-        return _replay(hand, command, stored)
-    admit(hand.state, command, lease_is_alive=_is_alive(hand, command))
-    decision = decide(hand.state, command, _context(hand, command))
-    return _write(hand, command, decision)
+def _cited(command: Command) -> Iterable[str]:
+    """Ids of artifacts that the payload names."""
+    for name, value in command.payload.items():
+        if name.endswith(("_artifact_id", "_report_id")) and isinstance(value, str):
+            yield value
 
 
-def _replay(hand: _Hand, command: Command, stored: Event) -> Outcome:
-    """The first answer again, to the first caller only; the run and lease beside it are the present ones."""
-    if stored.fingerprint != request_fingerprint(command):
-        raise IdempotencyKeyReused
-    follow_ups = tuple(store.following(hand.run.pk, stored.sequence))
-    return Outcome(hand.run, hand.state, stored, follow_ups, hand.lease, replayed=True)
-
-
-def _context(hand: _Hand, command: Command) -> Context:
-    run, state = hand.run, hand.state
-    contract, policy = hand.around.contract, hand.around.policy
+def _operation(command: Command) -> str:
     operation_id = command.payload.get("operation_id")
+    return operation_id if isinstance(operation_id, str) else ""
+
+
+def _apply(hand: _Hand, command: Command) -> _Done:
+    if done := _earlier(hand, command):
+        return done
+    if hand.is_over and command.caller.is_machine:
+        raise Invalid({"events": ["nothing may follow an item that ends the lease"]})
+    is_alive = _is_alive(hand, command)
+    admit(hand.state, command, lease_is_alive=is_alive)
+    decision = decide(hand.state, command, _context(hand, command, lease_is_alive=is_alive))
+    hand.decisions.append((hand.state.status, decision))
+    hand.state = decision.state
+    hand.taken.follow(decision.changes)
+    done = _Done(tuple(decision.events))
+    if command.key:
+        hand.by_key[command.key] = done
+    return done
+
+
+def _earlier(hand: _Hand, command: Command) -> _Done | None:
+    """The first answer again, to the first caller only."""
+    stored, done = hand.taken.seen.get(command.key), hand.by_key.get(command.key)
+    if stored is None and done is None:
+        return None
+    first = stored or (done.events[0] if done else None)
+    if first is None or first.fingerprint != request_fingerprint(command):
+        raise IdempotencyKeyReused
+    if stored:
+        return _Done((stored, *store.following(stored.run_id, stored.sequence)), replayed=True)
+    return _Done(done.events, replayed=True) if done else None
+
+
+def _context(hand: _Hand, command: Command, *, lease_is_alive: bool) -> Context:
+    taken = hand.taken
+    around = taken.around
     return Context(
-        now=hand.now,
-        policy=policy.values,
-        policy_version=policy.version,
-        contract=contract,
-        artifacts=store.artifacts_of(run.pk, _cited(command, state)),
-        step=store.step_of(run.pk, operation_id) if isinstance(operation_id, str) else None,
-        lease_is_alive=_is_alive(hand, command),
-        history=lambda ended: store.history_of(run, ended, contract),
+        now=taken.now,
+        policy=around.policy.values,
+        policy_version=around.policy.version,
+        contract=around.contract,
+        artifacts=taken.artifacts,
+        step=taken.steps.get(_operation(command)),
+        lease_is_alive=lease_is_alive,
+        history=lambda ended: store.history_of(taken.run, ended, around.contract),
         new_id=new_id,
         dice=random.random(),  # noqa: S311  jitter, not a secret
     )
 
 
-def _cited(command: Command, state: RunState) -> Iterable[str]:
-    """Ids of artifacts that the decision may look at: those the payload names, and the current patch."""
-    for name, value in command.payload.items():
-        if name.endswith(("_artifact_id", "_report_id")) and isinstance(value, str):
-            yield value
-    yield (state.patch or {}).get("id", "")
-
-
 def _is_alive(hand: _Hand, command: Command) -> bool:
-    lease = hand.lease
-    return lease is not None and store.holds(lease, command.caller.account, command.lease_token, hand.now)
+    lease, now = hand.taken.lease, hand.taken.now
+    return lease is not None and store.holds(lease, command.caller.account, command.lease_token, now)
 
 
-def _write(hand: _Hand, command: Command, decision: Decision) -> Outcome:
-    before = hand.state.status
-    events = store.write(hand.run, decision.events, decision.state, decision.changes, hand.around)
-    hand.state = decision.state
-    next_run = _follow_task(hand, before, events, decision)
-    projections.tell(projections.Told(hand.run, tuple(events), decision.state))
-    if command.key:
-        hand.seen[command.key] = events[0]
+def _write(hand: _Hand) -> list[Outcome]:
+    """Write what was decided, in one go; run and lease of every outcome are as they stand after it."""
+    taken, run = hand.taken, hand.taken.run
+    sealed: dict[int, Event] = {}
+    if hand.decisions:
+        events = [event for _, decision in hand.decisions for event in decision.events]
+        changes = Changes()
+        for _, decision in hand.decisions:
+            changes.update(decision.changes)
+        written = store.write(run, events, hand.state, changes, taken.around)
+        sealed = {event.sequence: event for event in written}
+        for before, decision in hand.decisions:
+            _follow_task(hand, before, decision)
+        projections.tell(projections.Told(run, tuple(written), hand.state))
     if hand.state.holder is None:
-        hand.lease = None
-    elif hand.lease is None:
-        hand.lease = store.active_lease(hand.run.pk)
-    return Outcome(hand.run, hand.state, events[0], tuple(events[1:]), hand.lease, next_run_id=next_run)
+        taken.lease = None
+    elif taken.lease is None:
+        taken.lease = store.active_lease(run.pk)
+    return [_outcome(hand, done, sealed) for done in hand.done]
 
 
-def _present(outcome: Outcome, hand: _Hand) -> Outcome:
-    """Run and lease as they stand after the whole batch."""
-    return Outcome(
-        hand.run,
-        hand.state,
-        outcome.event,
-        outcome.follow_ups,
-        hand.lease,
-        outcome.replayed,
-        outcome.next_run_id,
-    )
+def _outcome(hand: _Hand, done: _Done, sealed: Mapping[int, Event]) -> Outcome:
+    first, *follow_ups = (sealed.get(event.sequence, event) for event in done.events)
+    run, lease = hand.taken.run, hand.taken.lease
+    return Outcome(run, hand.state, first, tuple(follow_ups), lease, done.replayed, hand.next_run_id)
 
 
 # --- the task follows its run ---------------------------------------------------------------------
 
 
-def _follow_task(hand: _Hand, before: str, events: Sequence[Event], decision: Decision) -> str:
+def _follow_task(hand: _Hand, before: str, decision: Decision) -> None:
+    follows = decision.next_run
     moves = list(
-        moves_of_run(before, hand.state, has_next_run=decision.next_run is not None, events=list(events))
+        moves_of_run(before, decision.state, has_next_run=follows is not None, events=decision.events)
     )
-    if not moves and decision.next_run is None:
-        return ""
-    task = store.lock_task(hand.run.task_id)
+    if not moves and follows is None:
+        return
+    now = hand.taken.now
+    task = store.lock_task(hand.taken.run.task_id)
     for event, facts in moves:
-        store.append_task(task, event, actor=CONTROL_PLANE_ACTOR, now=hand.now, facts=facts)
-    if decision.next_run is None:
-        return ""
-    return start_run(task, around=hand.around, now=hand.now, follows=decision.next_run).pk
+        store.append_task(task, event, actor=CONTROL_PLANE_ACTOR, now=now, facts=facts)
+    if follows is not None:
+        hand.next_run_id = start_run(task, around=hand.taken.around, now=now, follows=follows).pk
 
 
 def start_run(

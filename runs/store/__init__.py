@@ -30,9 +30,9 @@ from runs.store.reads import (
     history_of,
     holds,
     lease_and_clock,
-    step_of,
     surroundings,
 )
+from runs.store.taking import Taken, take_run
 from runs.store.tasks import append_task, task_columns, task_event_of, task_events_of
 from runs.store.writes import (
     attempt_columns,
@@ -48,6 +48,7 @@ __all__ = [
     "CONSUMERS",
     "Line",
     "Surroundings",
+    "Taken",
     "active_lease",
     "add_policy_version",
     "append_task",
@@ -82,8 +83,8 @@ __all__ = [
     "seconds_to_next",
     "settle_delivery",
     "step_columns",
-    "step_of",
     "surroundings",
+    "take_run",
     "task_columns",
     "task_event_of",
     "task_events_of",

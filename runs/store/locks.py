@@ -1,7 +1,14 @@
-"""Every ``select_for_update``. Lock order: repository, run, task, approval."""
+"""Every lock of a row. Lock order: repository, run, task, approval."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from django.db import connection
+
+from agentplatform.rows import columns_of, instance
 from runs.domain.errors import NotFound
 from runs.models import Repository, Run, Task
 
@@ -13,9 +20,28 @@ def lock_repository(repository_id: str) -> Repository:
 
 def lock_run(run_id: str) -> Run:
     """The run, locked; its task comes along unlocked. ``NotFound`` where there is none."""
-    run = Run.objects.select_for_update(of=("self",)).select_related("task").filter(pk=run_id).first()
-    if run is None:
+    with connection.cursor() as cursor:
+        cursor.execute(lock_run_text(), [run_id])
+        found = cursor.fetchone()
+    if found is None:
         raise NotFound
+    return locked_run(found)
+
+
+@lru_cache(maxsize=1)
+def lock_run_text() -> str:
+    """The statement that locks a run and reads it with its task; its rows are for ``locked_run``."""
+    return (
+        f"SELECT {columns_of(Run, 'r')}, {columns_of(Task, 't')} FROM runs r"  # noqa: S608  our own names
+        " JOIN tasks t ON t.id = r.task_id WHERE r.id = %s FOR UPDATE OF r"
+    )
+
+
+def locked_run(values: Sequence[Any]) -> Run:
+    """The run, with its task, of a row that ``lock_run_text`` found."""
+    width = len(Run._meta.concrete_fields)  # noqa: SLF001
+    run = instance(Run, values[:width])
+    run.task = instance(Task, values[width:])
     return run
 
 

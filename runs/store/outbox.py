@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db import connection
+from psycopg import Cursor
 
 from agentplatform.ids import new_id
-from runs.domain.facts import Event, Json, moment
+from runs.domain.facts import Event, Json
 from runs.domain.table import domain_event
 from runs.domain.vocabulary import Ev, RunStatus
 from runs.models import Delivery, OutboxMessage, Refusal
@@ -17,10 +19,10 @@ from runs.models import Delivery, OutboxMessage, Refusal
 CONSUMERS: dict[str, frozenset[str] | None] = {}
 
 
-def publish_run(events: Sequence[Event]) -> None:
+def publish_run(cursor: Cursor[Any], events: Sequence[Event]) -> None:
     """Domain events of these transitions, in the same transaction."""
     named = [(event, _name(event)) for event in events]
-    publish([(event, name, {"run_id": event.run_id}) for event, name in named if name])
+    publish(cursor, [(event, name, {"run_id": event.run_id}) for event, name in named if name])
 
 
 def _name(event: Event) -> str:
@@ -28,41 +30,45 @@ def _name(event: Event) -> str:
     return domain_event(Ev(event.type), source, RunStatus(event.to_status))
 
 
-def publish(items: Sequence[tuple[Event, str, Json]]) -> None:
-    """Outbox rows and one delivery per consumer."""
-    if not items:
-        return
-    messages = OutboxMessage.objects.bulk_create(
-        [
-            OutboxMessage(
-                message_id=new_id("msg"),
-                stream=event.run_id,
-                sequence=event.sequence,
-                name=name,
-                payload={
-                    **ids,
-                    "event_id": event.id,
-                    "event_type": event.type,
-                    "sequence": event.sequence,
-                    "from_status": event.from_status,
-                    "status": event.to_status,
-                    "occurred_at": event.recorded_at,
-                },
-                created_at=moment(event.recorded_at),
-            )
-            for event, name, ids in items
-        ]
-    )
-    Delivery.objects.bulk_create(
-        [
-            Delivery(
-                message=message, consumer=consumer, stream=message.stream, next_try_at=message.created_at
-            )
-            for message in messages
-            for consumer, wanted in CONSUMERS.items()
-            if wanted is None or message.name in wanted
-        ]
-    )
+_PUBLISH = """
+WITH given AS (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS x(message_id text, stream text, sequence bigint, name text,
+        payload jsonb, created_at timestamptz, consumers text[])
+), made AS (
+    INSERT INTO outbox (message_id, stream, sequence, name, payload, created_at)
+    SELECT message_id, stream, sequence, name, payload, created_at FROM given ORDER BY sequence
+    RETURNING id, message_id
+)
+INSERT INTO deliveries (message_id, consumer, stream, state, tries, next_try_at, claim, error)
+SELECT made.id, consumer, given.stream, 'pending', 0, given.created_at, '', ''
+FROM made JOIN given USING (message_id) CROSS JOIN LATERAL unnest(given.consumers) consumer
+"""
+
+
+def publish(cursor: Cursor[Any], items: Sequence[tuple[Event, str, Json]]) -> None:
+    """Outbox rows and one delivery per consumer; one statement."""
+    if items:
+        cursor.execute(_PUBLISH, [json.dumps([_message(*item) for item in items])])
+
+
+def _message(event: Event, name: str, ids: Json) -> Json:
+    return {
+        "message_id": new_id("msg"),
+        "stream": event.run_id,
+        "sequence": event.sequence,
+        "name": name,
+        "payload": {
+            **ids,
+            "event_id": event.id,
+            "event_type": event.type,
+            "sequence": event.sequence,
+            "from_status": event.from_status,
+            "status": event.to_status,
+            "occurred_at": event.recorded_at,
+        },
+        "created_at": event.recorded_at,
+        "consumers": [consumer for consumer, wanted in CONSUMERS.items() if wanted is None or name in wanted],
+    }
 
 
 def pass_on(message_id: str, consumers: Collection[str]) -> None:

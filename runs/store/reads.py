@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import cast
+from functools import lru_cache
+from typing import Final
 
+from django.db import connection
 from django.db.models import DateTimeField, Func, Max, Sum
 
 from agentplatform.clock import database_now, present
@@ -18,7 +20,7 @@ from runs.domain.policy import Effective, Level, effective
 from runs.domain.retry import History
 from runs.domain.state import RunState
 from runs.models import Artifact as ArtifactRow
-from runs.models import Lease, Policy, PolicyVersion, Run, RunEvent, Step
+from runs.models import Lease, Policy, PolicyVersion, Run, RunEvent
 from runs.store import chain
 from runs.store.bell import ring
 
@@ -36,28 +38,40 @@ def surroundings(run: Run) -> Surroundings:
     return Surroundings(run.task.contract, effective_policy(run.repository_id))
 
 
-_CHAIN = """
-WITH RECURSIVE chain AS (
+#: The repository's policies, from its own up to the platform's; ``{repository}`` is an id or a query for it.
+POLICY_CHAIN: Final = """
+chain AS (
     SELECT p.id, p.name, p.inherits_id, 0 AS depth FROM policies p
-    JOIN repositories r ON r.policy_id = p.id WHERE r.id = %s
+    JOIN repositories r ON r.policy_id = p.id WHERE r.id = {repository}
     UNION ALL
     SELECT p.id, p.name, p.inherits_id, c.depth + 1 FROM policies p
     JOIN chain c ON p.id = c.inherits_id WHERE c.depth < 20
+), levels AS (
+    SELECT c.name, c.depth, coalesce(v.number, 0) AS number, coalesce(v.values, '{{}}') AS values FROM chain c
+    LEFT JOIN LATERAL (
+        SELECT number, values FROM policy_versions WHERE policy_id = c.id ORDER BY number DESC LIMIT 1
+    ) v ON true
 )
-SELECT c.id, c.name, c.depth, coalesce(v.number, 0) AS number, v.values AS given FROM chain c
-LEFT JOIN LATERAL (
-    SELECT number, values FROM policy_versions WHERE policy_id = c.id ORDER BY number DESC LIMIT 1
-) v ON true
-ORDER BY c.depth DESC
 """
+_LEVELS: Final = f"""
+WITH RECURSIVE {POLICY_CHAIN.format(repository="%s")}
+SELECT jsonb_agg(to_jsonb(level) ORDER BY depth DESC) FROM levels level
+"""  # noqa: S608  our own words
 
 
 def effective_policy(repository_id: str) -> Effective:
     """The repository's policy chain, combined; one query."""
-    rows = Policy.objects.raw(_CHAIN, [repository_id])
-    # A raw query leaves JSON as the text that the driver gave.
-    levels = [Level(row.name, row.number, json.loads(row.given or "{}")) for row in rows]  # type: ignore[attr-defined]
-    return effective(levels)
+    with connection.cursor() as cursor:
+        cursor.execute(_LEVELS, [repository_id])
+        (text,) = cursor.fetchone()
+    return levels_of(text)
+
+
+@lru_cache(maxsize=256)
+def levels_of(text: str | None) -> Effective:
+    """The policy that these levels make, given as JSON from the platform's down; for reading only."""
+    rows = json.loads(text or "[]")
+    return effective([Level(row["name"], row["number"], row["values"]) for row in rows])
 
 
 def add_policy_version(policy: Policy, values: Json, *, by: str) -> PolicyVersion:
@@ -74,13 +88,6 @@ def artifacts_of(run_id: str, ids: Iterable[str]) -> dict[str, Artifact]:
         return {}
     rows = ArtifactRow.objects.filter(run_id=run_id, pk__in=wanted)
     return {r.pk: Artifact(r.pk, r.kind, r.sha256, r.size, r.facts, r.document) for r in rows}
-
-
-def step_of(run_id: str, operation_id: str) -> Json | None:
-    """The stored step of an operation, brief, or None."""
-    names = ("operation_id", "state", "tool", "label", "exit_code", "summary", "output_artifact_id")
-    rows = Step.objects.filter(run_id=run_id, operation_id=operation_id)
-    return cast("Json | None", rows.values(*names).first())
 
 
 def history_of(run: Run, state: RunState, contract: Json) -> History:

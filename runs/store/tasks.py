@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from agentplatform import rows
 from agentplatform.ids import new_id
+from agentplatform.rows import together
 from runs.domain.errors import NotAllowedNow
 from runs.domain.facts import Actor, Event, Json, moment, stamp
 from runs.domain.tasks import TaskState, evolve_task, task_target
@@ -60,9 +62,10 @@ def append_task(
     evolve_task(state, fact)
     _project(task, state, fact)
     _instructions(task, state)
-    TaskEvent.objects.create(**_columns(fact))
-    if name := _ANNOUNCED.get(event):
-        publish([(fact, name, {"task_id": task.pk})])
+    with together() as cursor:
+        rows.insert(cursor, TaskEvent, [_columns(fact)])
+        if name := _ANNOUNCED.get(event):
+            publish(cursor, [(fact, name, {"task_id": task.pk})])
     return fact
 
 
@@ -80,7 +83,7 @@ def _columns(event: Event) -> Json:
         "payload": event.payload,
         "facts": event.facts,
         "schema_version": event.schema_version,
-        "recorded_at": moment(event.recorded_at),
+        "recorded_at": event.recorded_at,
         "previous_hash": event.previous_hash,
         "hash": event.hash,
     }

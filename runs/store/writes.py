@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any, Final
 
+from django.db import connection
+from psycopg import Cursor
+
+from agentplatform import rows
+from agentplatform.rows import together
 from runs.domain import clocks
 from runs.domain.facts import Event, Json, moment
 from runs.domain.state import Changes, RunState
@@ -40,28 +46,43 @@ def insert_run(*, run_id: str, task: Task, attempt_no: int, now: datetime) -> Ru
 def write(
     run: Run, events: Sequence[Event], state: RunState, changes: Changes, around: Surroundings
 ) -> list[Event]:
-    """Append ``events`` to the log and bring row, attempts, steps, lease and outbox in line."""
+    """Append ``events`` to the log and bring row, attempts, steps, lease and outbox in line.
+
+    One round trip: what a trigger refuses is raised at its end. Returns the events as they were chained.
+    """
     before = RunState.from_json(run.state)
     offered = (run.claim_role, run.not_before)
-    sealed = _append(run, events)
-    _move(run, sealed)
-    _project(run, state, around)
-    run.save(force_update=True)
-    _write_attempts(run.pk, changes)
-    _write_steps(run.pk, changes)
-    _write_lease(run, sealed, before, state, around)
+    sealed = _seal(events, run.chain_hash)
+    with together() as cursor:
+        rows.insert(cursor, RunEvent, [_event_columns(event) for event in sealed])
+        _move(cursor, run, sealed)
+        _project(cursor, run, sealed[-1], state, around)
+        _write_attempts(cursor, run.pk, changes)
+        _write_steps(cursor, run.pk, changes)
+        _end_lease(cursor, sealed, before, state)
+        _begin_lease(cursor, run, sealed, around)
+        publish_run(cursor, sealed)
     _write_pull_request(run, sealed)
     _write_worker(sealed)
     if state.is_terminal and not (before.status and before.is_terminal):
         write_outcome(run, state, around.contract)
-    publish_run(sealed)
     gives_a_place = before.holder and state.holder is None  # to another run, where their number is limited
     if gives_a_place or (run.claim_role and (run.claim_role, run.not_before) != offered):
         ring()
     return sealed
 
 
-def _move(run: Run, events: Sequence[Event]) -> None:
+def _seal(events: Sequence[Event], link: str) -> list[Event]:
+    """The events, chained to the one whose hash is ``link``."""
+    sealed: list[Event] = []
+    for event in events:
+        chained = replace(event, previous_hash=link)
+        link = chain.hash_of(chained)
+        sealed.append(replace(chained, hash=link))
+    return sealed
+
+
+def _move(cursor: Cursor[Any], run: Run, events: Sequence[Event]) -> None:
     """Each event's own transition. The trigger judges one move at a time, so one that is followed by
     another is written before it."""
     written = run.status
@@ -69,48 +90,35 @@ def _move(run: Run, events: Sequence[Event]) -> None:
         if not sources_of(Ev(event.type)):
             continue
         if run.status not in (written, event.to_status):
-            run.save(update_fields=["status"])
+            rows.update(cursor, Run, [{"id": run.pk, "status": run.status}])
             written = run.status
         getattr(run, event.type)(to=event.to_status)
 
 
-def _append(run: Run, events: Sequence[Event]) -> list[Event]:
-    sealed: list[Event] = []
-    link = run.chain_hash
-    for event in events:
-        chained = replace(event, previous_hash=link)
-        link = chain.hash_of(chained)
-        sealed.append(replace(chained, hash=link))
-    RunEvent.objects.bulk_create([_event_row(event) for event in sealed])
-    run.chain_hash = link
-    run.chain_mac = chain.mac(run.pk, sealed[-1].sequence, link)
-    return sealed
-
-
-def _event_row(event: Event) -> RunEvent:
-    return RunEvent(
-        id=event.id,
-        run_id=event.run_id,
-        sequence=event.sequence,
-        event_type=event.type,
-        from_status=event.from_status,
-        to_status=event.to_status,
-        attempt=event.attempt,
-        actor_type=event.actor.type,
-        actor_id=event.actor.id,
-        actor_name=event.actor.name,
-        fence=event.fence,
-        idempotency_key=event.key or None,
-        request_fingerprint=event.fingerprint,
-        parent=event.parent,
-        payload=event.payload,
-        facts=event.facts,
-        schema_version=event.schema_version,
-        occurred_at=moment(event.occurred_at),
-        recorded_at=moment(event.recorded_at),
-        previous_hash=event.previous_hash,
-        hash=event.hash,
-    )
+def _event_columns(event: Event) -> Json:
+    return {
+        "id": event.id,
+        "run_id": event.run_id,
+        "sequence": event.sequence,
+        "event_type": event.type,
+        "from_status": event.from_status,
+        "to_status": event.to_status,
+        "attempt": event.attempt,
+        "actor_type": event.actor.type,
+        "actor_id": event.actor.id,
+        "actor_name": event.actor.name,
+        "fence": event.fence,
+        "idempotency_key": event.key or None,
+        "request_fingerprint": event.fingerprint,
+        "parent": event.parent,
+        "payload": event.payload,
+        "facts": event.facts,
+        "schema_version": event.schema_version,
+        "occurred_at": event.occurred_at,
+        "recorded_at": event.recorded_at,
+        "previous_hash": event.previous_hash,
+        "hash": event.hash,
+    }
 
 
 def row_columns(state: RunState, around: Surroundings) -> Json:
@@ -150,9 +158,13 @@ def _reason(state: RunState) -> str:
     return state.cancel_reason
 
 
-def _project(run: Run, state: RunState, around: Surroundings) -> None:
-    for name, value in row_columns(state, around).items():
+def _project(cursor: Cursor[Any], run: Run, last: Event, state: RunState, around: Surroundings) -> None:
+    columns = row_columns(state, around)
+    columns["chain_hash"] = last.hash
+    columns["chain_mac"] = chain.mac(run.pk, last.sequence, last.hash)
+    for name, value in columns.items():
         setattr(run, name, value)
+    rows.update(cursor, Run, [{"id": run.pk, "status": run.status, **columns}])
 
 
 def attempt_columns(values: Json) -> Json:
@@ -163,13 +175,14 @@ def attempt_columns(values: Json) -> Json:
     }
 
 
-def _write_attempts(run_id: str, changes: Changes) -> None:
-    for number, values in changes.attempts.items():
-        columns = attempt_columns(values)
-        if "strategy" in columns:  # only its beginning says with which strategy
-            Attempt.objects.create(run_id=run_id, number=number, **columns)
-        else:
-            Attempt.objects.filter(run_id=run_id, number=number).update(**columns)
+def _write_attempts(cursor: Cursor[Any], run_id: str, changes: Changes) -> None:
+    wanted = [
+        {"run_id": run_id, "number": number, **attempt_columns(values)}
+        for number, values in changes.attempts.items()
+    ]
+    # Only its beginning says with which strategy.
+    rows.insert(cursor, Attempt, [row for row in wanted if "strategy" in row])
+    rows.update(cursor, Attempt, [row for row in wanted if "strategy" not in row], by=("run_id", "number"))
 
 
 def step_columns(values: Json) -> Json:
@@ -180,51 +193,67 @@ def step_columns(values: Json) -> Json:
     return columns
 
 
-def _write_steps(run_id: str, changes: Changes) -> None:
-    for operation_id, values in changes.steps.items():
-        columns = step_columns(values)
-        step = Step(run_id=run_id, operation_id=operation_id, **columns)
-        if "kind" in columns:  # only its beginning says what it is; lost work is begun again
-            unique = ["run", "operation_id"]
-            Step.objects.bulk_create(
-                [step], update_conflicts=True, unique_fields=unique, update_fields=list(columns)
-            )
-        else:
-            Step.objects.filter(run_id=run_id, operation_id=operation_id).update(**columns)
+def _write_steps(cursor: Cursor[Any], run_id: str, changes: Changes) -> None:
+    key = ("run_id", "operation_id")
+    wanted = [
+        {"run_id": run_id, "operation_id": operation_id, **step_columns(values)}
+        for operation_id, values in changes.steps.items()
+    ]
+    # Only its beginning says what kind it is; lost work is begun again.
+    rows.insert(cursor, Step, [row for row in wanted if "kind" in row], replacing=key)
+    rows.update(cursor, Step, [row for row in wanted if "kind" not in row], by=key)
 
 
-def _write_lease(
-    run: Run, events: Sequence[Event], before: RunState, state: RunState, around: Surroundings
-) -> None:
+def _end_lease(cursor: Cursor[Any], events: Sequence[Event], before: RunState, state: RunState) -> None:
     if before.holder and (state.holder or {}).get("lease_id") != before.holder["lease_id"]:
         ended = next(
             (e for e in events if e.type in ("lease_lost", "lease_released", "run_interrupted")), events[0]
         )
-        Lease.objects.filter(pk=before.holder["lease_id"], ended_at__isnull=True).update(
-            ended_at=moment(ended.recorded_at), end_reason=ended.type
-        )
-    for event in events:
-        if event.type == Ev.LEASE_ACQUIRED:
-            now = moment(event.recorded_at)
-            Lease.objects.create(
-                id=event.facts["lease_id"],
-                run=run,
-                repository_id=run.repository_id,
-                worker_id=event.actor.id,
-                fence=event.fence,
-                claim_key=event.facts.get("claim_key", ""),
-                acquired_at=now,
-                heartbeat_at=now,
-                expires_at=now + timedelta(seconds=around.policy.values["lease_seconds"]),
-            )
+        row = {"id": before.holder["lease_id"], "ended_at": ended.recorded_at, "end_reason": ended.type}
+        rows.update(cursor, Lease, [row])
+
+
+def _begin_lease(cursor: Cursor[Any], run: Run, events: Sequence[Event], around: Surroundings) -> None:
+    begun = [event for event in events if event.type == Ev.LEASE_ACQUIRED]
+    rows.insert(cursor, Lease, [_lease_columns(run, event, around) for event in begun])
+
+
+def _lease_columns(run: Run, event: Event, around: Surroundings) -> Json:
+    now = moment(event.recorded_at)
+    return {
+        "id": event.facts["lease_id"],
+        "run_id": run.pk,
+        "repository_id": run.repository_id,
+        "worker_id": event.actor.id,
+        "fence": event.fence,
+        "claim_key": event.facts.get("claim_key", ""),
+        "acquired_at": now,
+        "heartbeat_at": now,
+        "expires_at": now + timedelta(seconds=around.policy.values["lease_seconds"]),
+        "end_reason": "",
+    }
+
+
+_EXTEND: Final = """
+WITH extended AS (
+    UPDATE run_leases SET heartbeat_at = %(now)s,
+        expires_at = greatest(expires_at, %(now)s + make_interval(secs => %(seconds)s))
+    WHERE id = %(lease)s RETURNING expires_at, worker_id
+), seen AS (
+    -- Once in a while is enough: a worker with many runs would wait for its own row.
+    UPDATE worker_accounts SET last_seen_at = %(now)s FROM extended WHERE id = extended.worker_id
+    AND (last_seen_at IS NULL OR last_seen_at < %(now)s - interval '5 seconds')
+)
+SELECT expires_at FROM extended
+"""
 
 
 def extend_lease(lease: Lease, *, now: datetime, seconds: int) -> datetime:
-    """Renew an active lease; it never gets shorter."""
-    lease.heartbeat_at = now
-    lease.expires_at = max(lease.expires_at, now + timedelta(seconds=seconds))
-    lease.save(update_fields=["heartbeat_at", "expires_at"])
-    return lease.expires_at
+    """Renew an active lease, which never gets shorter, and note that its worker was seen."""
+    with connection.cursor() as cursor:
+        cursor.execute(_EXTEND, {"lease": lease.pk, "now": now, "seconds": seconds})
+        (expires_at,) = cursor.fetchone()
+    return expires_at  # type: ignore[no-any-return]
 
 
 def _write_pull_request(run: Run, events: Sequence[Event]) -> None:

@@ -1,5 +1,6 @@
 """The sweep: each clock that runs out is acted on once, and nothing that moved meanwhile is touched."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -121,7 +122,8 @@ def test_a_run_that_worked_too_long_has_used_up_its_budget(monkeypatch):
     later = database_now() + timedelta(seconds=601)
     Lease.objects.filter(run_id=holder.run_id).update(expires_at=later + timedelta(seconds=60))
     monkeypatch.setattr(timeouts, "database_now", lambda: later)
-    monkeypatch.setattr(store, "lease_and_clock", lambda run_id: (store.active_lease(run_id), later))
+    take_run = store.take_run
+    monkeypatch.setattr(store, "take_run", lambda *args, **more: replace(take_run(*args, **more), now=later))
     assert timeouts.sweep() == [Swept(holder.run_id, "run", "timeout")]
     assert (run_of(holder).status, run_of(holder).failure_category) == (S.FAILED, "BUDGET_EXCEEDED")
 
