@@ -21,7 +21,7 @@ from runs.domain.terminal import pieces, plain
 from runs.domain.vocabulary import StepState
 from runs.livelogs import livelog_bytes
 from runs.models import Artifact, LiveLog, Run, Step
-from runs.selectors.diff import marked
+from runs.selectors.diff import visible
 from runs.selectors.words import size
 
 LINES: Final = 200  #: lines of one page
@@ -171,7 +171,7 @@ def _shown(line: _Line, query: str) -> Json:
 def _piece(text: str, style: str, *, is_mark: bool, query: str) -> SafeString:
     if is_mark:
         return format_html('<span class="mark-char">{}</span>', text)
-    shown = _highlighted(text, query) if query else marked(str(format_html("{}", text)), text)
+    shown = _highlighted(text, query) if query else visible(text)
     names = " ".join(f"ink-{name}" for name in style.split())
     return format_html('<span class="{}">{}</span>', names, shown) if names else shown
 
@@ -182,10 +182,10 @@ def _highlighted(text: str, query: str) -> SafeString:
     parts: list[SafeString] = []
     while wanted and len(folded) == len(text) and (place := folded.find(wanted, at)) >= 0:
         end = place + len(wanted)
-        parts += [format_html("{}", text[at:place]), format_html("<mark>{}</mark>", text[place:end])]
+        parts += [visible(text[at:place]), format_html("<mark>{}</mark>", visible(text[place:end]))]
         at = end
-    parts.append(format_html("{}", text[at:]))
-    return marked("".join(parts), text)
+    parts.append(visible(text[at:]))
+    return format_html_join("", "{}", ((part,) for part in parts))
 
 
 def _said(source: _Source, lines: list[_Line], query: str) -> str:
