@@ -50,6 +50,7 @@ STATUS: Final[dict[str, int]] = {
     "offset_conflict": 409,
     "guard_failed": 409,
     "budget_exhausted": 409,
+    "history_limit": 409,
     "directive_pending": 409,
     "approval_superseded": 409,
     "approval_decided": 409,

@@ -62,6 +62,8 @@ ENVIRONMENT = (
         "filesystem://localhost",
         "Message broker, such as `redis://…`; by default, files",
     ),
+    Variable("RUN_MAX_EVENTS", "10000", "Events of one run; at the limit it is wound down"),
+    Variable("RUN_MAX_LOG_BYTES", "52428800", "Bytes of all payloads of one run; the same happens"),
     Variable("TRUST_PROXY_HEADERS", "false", "Believe X-Forwarded-Proto of the proxy in front"),
     Variable("SECURE_HSTS_SECONDS", "31536000", "How long browsers must insist on HTTPS (production)"),
     Variable("LOG_LEVEL", "INFO", "Least severe level that is logged"),
@@ -196,6 +198,8 @@ WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = not PRODUCTION
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
 ARTIFACT_MAX_BYTES = 64 * 1024 * 1024
+RUN_MAX_EVENTS = env.number("RUN_MAX_EVENTS", minimum=100)
+RUN_MAX_LOG_BYTES = env.number("RUN_MAX_LOG_BYTES", minimum=1024 * 1024)
 LIVE_LOG_MAX_BYTES = 4 * 1024 * 1024  # of one operation; the whole output is an artifact anyway
 
 # --- Database --------------------------------------------------------------

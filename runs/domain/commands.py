@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from runs.domain.facts import Artifact, Event, Json
+from runs.domain.log_limits import LogLimits
 from runs.domain.retry import History
 from runs.domain.state import Changes, RunState
 from runs.domain.vocabulary import Ev, Role
@@ -52,6 +53,7 @@ class Context:
     contract: Mapping[str, Any]
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
     step: Json | None = None  #: the stored step of the operation that the event names
+    log_limits: LogLimits = field(default_factory=LogLimits)
     lease_is_alive: bool = False  #: the token sent is the active lease's, and it has not expired
     #: What the task went through, given the run's state; read only where the run ends.
     history: Callable[[RunState], History] | None = None

@@ -21,6 +21,7 @@ from runs.domain.errors import (
 from runs.domain.facts import OWN_ACTORS, Actor, Event, Json, fingerprint, stamp
 from runs.domain.fold import evolve
 from runs.domain.follow_ups import follow_ups
+from runs.domain.log_limits import check_room
 from runs.domain.meanings import meaning
 from runs.domain.outcome import outcome
 from runs.domain.state import Changes, RunState
@@ -41,6 +42,7 @@ def decide(state: RunState, command: Command, context: Context) -> Decision:
     Raises a ``Refusal``.
     """
     actor = admit(state, command, lease_is_alive=context.lease_is_alive)
+    check_room(state, command.event, context.log_limits)
     to, facts = meaning(state, command, context)
     draft = Draft(command.event, to, command.payload, Role(actor.type), facts)
     return _Writer(state, command, context).write(draft, actor)

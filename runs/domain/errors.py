@@ -104,6 +104,12 @@ class BudgetExhausted(Refusal):
     code = "budget_exhausted"
 
 
+class HistoryLimit(Refusal):
+    """The run's log is full: hand in what there is, or end the run."""
+
+    code = "history_limit"
+
+
 class DirectivePending(Refusal):
     """The run was asked to stop or pause; this is not taken any more."""
 

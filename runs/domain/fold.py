@@ -13,7 +13,7 @@ from typing import Final
 from runs.domain import fold_leases as leases
 from runs.domain import fold_work as work
 from runs.domain.documents import RED_BASE
-from runs.domain.facts import Event, Json
+from runs.domain.facts import Event, Json, canonical
 from runs.domain.state import Changes, RunState
 from runs.domain.versions import is_of_the_future, upcast
 from runs.domain.vocabulary import AttemptState, Directive, Ev, Gate, RunStatus, StepState
@@ -33,6 +33,7 @@ def evolve(state: RunState, event: Event) -> Changes:
     changes = Changes()
     before = state.status
     state.sequence = event.sequence
+    state.log_bytes += len(canonical(event.payload))
     state.updated_at = event.recorded_at
     if state.holder and event.actor.id == state.holder["worker_id"] and event.type not in leases.ENDING:
         state.progress_at = event.recorded_at

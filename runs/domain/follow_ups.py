@@ -12,6 +12,7 @@ from runs.domain.commands import Context, Draft, NextRun
 from runs.domain.contract import timeout_seconds
 from runs.domain.documents import RED_BASE, red_before
 from runs.domain.facts import Event, Json, fingerprint, stamp
+from runs.domain.log_limits import must_wind_down, why
 from runs.domain.meanings_work import calls_for_approval, over_budget, spent_out
 from runs.domain.retry import BLOCK, NEW_RUN, NONE, REASONS, Retry, decide_retry
 from runs.domain.state import RunState
@@ -44,6 +45,9 @@ def follow_ups(state: RunState, event: Event, context: Context) -> Follow:
         yield _cancel(state, cleanup="unknown" if state.worker_id else "done")
     elif function := _FOLLOWERS.get(event.type):
         yield from function(state, event, context)
+    if event.parent == 0 and must_wind_down(state, context.log_limits):
+        reason = {"reason": why(state, context.log_limits)}
+        yield Draft(Ev.WIND_DOWN_REQUESTED, state.status, reason, Role.POLICY)
     # Of the event that ends the run, not of the one whose follow-up it is: one end, one decision.
     if event.to_status in TERMINAL and event.from_status not in TERMINAL:
         yield from _after_the_end(state, event, context)

@@ -23,6 +23,7 @@ class RunState:
     priority: int = 5
     status: str = ""
     sequence: int = 0
+    log_bytes: int = 0  #: of all payloads so far, as JSON
     fence: int = 0
     directive: str = Directive.CONTINUE.value
     directive_info: Json | None = None  #: {reason, by, at, seen_at}

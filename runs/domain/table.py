@@ -316,7 +316,7 @@ ROWS: Final[tuple[Row, ...]] = (
         announces="RunPaused",
     ),
     R(Ev.PAUSE_REQUESTED, ACTIVE, (STAY,), (Role.HUMAN,), people=True),
-    R(Ev.WIND_DOWN_REQUESTED, ACTIVE, (STAY,), (Role.HUMAN,), people=True),
+    R(Ev.WIND_DOWN_REQUESTED, ACTIVE, (STAY,), (Role.HUMAN, Role.POLICY), people=True),
     R(Ev.RUN_RESUMED, ACTIVE, (STAY,), (Role.HUMAN,), people=True, announces="RunResumed"),
     R(Ev.INSTRUCTION_ADDED, ACTIVE, (STAY,), (Role.HUMAN,), people=True),
     R(Ev.PRIORITY_CHANGED, ACTIVE, (STAY,), (Role.HUMAN,), people=True),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
+from django.conf import settings
 from django.db import transaction
 
 from agentplatform.ids import new_id
@@ -18,6 +19,7 @@ from runs.domain.decide import admit, decide, first_events, request_fingerprint
 from runs.domain.errors import IdempotencyKeyReused, Invalid, Refusal
 from runs.domain.facts import CONTROL_PLANE as CONTROL_PLANE_ACTOR
 from runs.domain.facts import Event, Json, stamp
+from runs.domain.log_limits import LogLimits
 from runs.domain.payloads import check_payload
 from runs.domain.state import Changes, RunState
 from runs.domain.tasks import TaskState, moves_of_run
@@ -163,6 +165,7 @@ def _context(hand: _Hand, command: Command, *, lease_is_alive: bool) -> Context:
         contract=around.contract,
         artifacts=taken.artifacts,
         step=taken.steps.get(_operation(command)),
+        log_limits=LogLimits(settings.RUN_MAX_EVENTS, settings.RUN_MAX_LOG_BYTES),
         lease_is_alive=lease_is_alive,
         history=lambda ended: store.history_of(taken.run, ended, around.contract),
         new_id=new_id,
