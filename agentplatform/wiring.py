@@ -7,7 +7,7 @@ import prometheus_client
 
 from approvals.folding import REQUESTS
 from approvals.projection import follow_run
-from runs import outbox, projections
+from runs import outbox, projections, service
 from runs.auth import Principal
 from runs.selectors import reviews
 from runs.selectors.attention import AttentionCollector
@@ -18,8 +18,13 @@ def connect() -> None:
     projections.listen(follow_run)
     projections.follow(REQUESTS)
     outbox.register("pull_requests", outbox.nudge_pull_requests, wants={"RunPrCreating"})
+    outbox.register("parts", _cancel_parts, wants={"TaskCancelled"})
     reviews.ask(_turns)
     prometheus_client.REGISTRY.register(AttentionCollector())
+
+
+def _cancel_parts(message: outbox.Message) -> None:
+    service.parts_cancel(task_id=message.stream)
 
 
 def _turns(principal: Principal) -> frozenset[str]:

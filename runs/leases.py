@@ -16,6 +16,7 @@ from runs import service, store
 from runs.auth import Principal
 from runs.bell import bell
 from runs.domain.commands import CONTROL_PLANE, Caller, Command
+from runs.domain.contract import lease_seconds
 from runs.domain.errors import ActorNotAllowed, LeaseLost
 from runs.domain.facts import Json
 from runs.domain.outgoing import full, has_limits
@@ -210,7 +211,8 @@ def lease_heartbeat(*, principal: Principal, run_id: str, token: str) -> Beat:
         state = RunState.from_json(taken.run.state)
         if state.directive_info and not state.directive_info["seen_at"]:
             service.apply_event(run_id, Command(Ev.DIRECTIVE_SEEN, {}, CONTROL_PLANE, key=""))
-        seconds = taken.around.policy.values["lease_seconds"]
+        around = taken.around
+        seconds = lease_seconds(state.status, around.contract, around.policy.values)
         expires_at = store.extend_lease(lease, now=now, seconds=seconds)
         reason = (state.directive_info or {}).get("reason", "")
         return Beat(expires_at, state.directive, reason)

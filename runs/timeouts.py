@@ -160,10 +160,15 @@ def _end_step(overdue: _Overdue) -> Command:
 
 
 def _end_attempt(overdue: _Overdue) -> Command:
+    """With the lease: whoever holds it did not end in time, and would go on in the old workspace."""
+    if overdue.state.attempt is None:
+        reason = f"Nothing was reported for {overdue.clock.limit_seconds} s."
+        payload = {"reason": reason, **_said(overdue.clock)}
+        return Command(Ev.LEASE_RELEASED, payload, CONTROL_PLANE, key="", facts={"withdrawn": True})
     summary = f"The attempt took longer than {overdue.clock.limit_seconds} s."
     failure = _failure(FailureCategory.TOOL_FAILED, "attempt_timeout", summary)
     payload = {"outcome": "failed", "failure": failure, **_said(overdue.clock)}
-    return Command(Ev.ATTEMPT_FINISHED, payload, CONTROL_PLANE, key="")
+    return Command(Ev.ATTEMPT_FINISHED, payload, CONTROL_PLANE, key="", facts={"withdraw": True})
 
 
 def _force_cancel(overdue: _Overdue) -> Command:

@@ -6,11 +6,11 @@ from typing import Final
 
 from runs.api.requests import MAX_TEXTS, MAX_WAIT_SECONDS
 from runs.api.words import ANY_OBJECT, FLAG, TEXT, WHOLE, body, many, mapping, one_of, or_null, ref
-from runs.domain.contract import AGENT_KINDS, MAX_TITLE
+from runs.domain.contract import AGENT_KINDS, CLOCKS, MAX_TITLE
 from runs.domain.facts import Json
 from runs.domain.guards import GUARDS
 from runs.domain.payloads import MAX_TEXT, SHAPES, schema_of
-from runs.domain.policy import BUDGET, ISOLATION, TIMEOUTS
+from runs.domain.policy import BUDGET, ISOLATION
 from runs.domain.table import PEOPLE_EVENTS, posting_roles
 from runs.domain.vocabulary import (
     MACHINE_ROLES,
@@ -99,7 +99,7 @@ _CONTRACT: Final[dict[str, Json]] = {
     },
     "timeouts": {
         "type": "object",
-        "properties": {name: {"type": "integer", "minimum": 0} for name in (*TIMEOUTS, "command")},
+        "properties": {name: {"type": "integer", "minimum": 0} for name in CLOCKS},
         "additionalProperties": False,
     },
 }

@@ -16,6 +16,7 @@ from runs.api.resume import policy_of, resume
 from runs.api.schema import says
 from runs.api.waiting import COME_BACK_SECONDS, wait_for
 from runs.auth import Principal, require_machine, require_run
+from runs.domain.contract import heartbeat_seconds
 from runs.domain.errors import Invalid
 from runs.domain.facts import Json
 from runs.domain.policy import ISOLATION
@@ -71,7 +72,7 @@ def _asked(body: Json) -> dict[str, Any]:
 def _claimed(claim: leases.Claim, principal: Principal) -> Json:
     """The whole answer at the price of two queries: repository and policy."""
     policy = policy_of(claim.run)
-    seconds = policy["heartbeat_interval_seconds"]
+    seconds = heartbeat_seconds(claim.run.task.contract, policy)
     around = Surroundings(now=claim.lease.acquired_at)
     return {
         "lease": shapes.lease(claim.lease, claim.token, heartbeat_interval_seconds=seconds),

@@ -179,7 +179,7 @@ def lease_now(lease: Lease | None) -> Json | None:
 # --- leases, steps, attempts, artifacts -----------------------------------------------------------
 
 
-def lease(row: Lease, token: str, *, heartbeat_interval_seconds: int) -> Json:
+def lease(row: Lease, token: str, *, heartbeat_interval_seconds: float) -> Json:
     """The shape of a lease, with its secret: only in the answer to the claim."""
     return {
         "id": row.pk,

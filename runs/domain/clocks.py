@@ -42,8 +42,9 @@ def _waiting(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, 
         due, since = moment(state.gate["due_at"]), moment(state.gate["opened_at"])
         yield Deadline("approval", due, since, int((due - since).total_seconds()))
     paused = state.directive == Directive.PAUSE
-    # An approved patch that policy itself keeps waiting does not expire of it.
-    kept_in = has_limits(policy) and is_kept_in(state)
+    # An approved patch that policy itself keeps waiting does not expire of it, and where a pull request may
+    # exist already only the provider's answer ends the run (section 9).
+    kept_in = state.pr_begun or (has_limits(policy) and is_kept_in(state))
     if state.holder is None and state.run_status in CLAIMABLE and not paused and not kept_in:
         since = moment(max(state.idle_since, state.not_before))
         yield _deadline("queue", since, timeout_seconds("queue", contract, policy))
@@ -56,7 +57,7 @@ def _working(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, 
         since = moment((state.directive_info or {})["at"])
         yield _deadline(scope, since, timeout_seconds(scope, contract, policy))
     limit = int(state.budget.get("max_duration_seconds", 0))
-    if limit and state.active_since:
+    if limit and state.active_since and not state.pr_begun:
         since = moment(state.active_since)
         yield Deadline("run", since + timedelta(seconds=limit - state.used["active_seconds"]), since, limit)
     for call in state.pending.values():
@@ -69,6 +70,9 @@ def _working(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, 
         since = moment(max(state.attempt["started_at"], state.active_since))
         left = timedelta(seconds=seconds - state.attempt["active_seconds"])
         yield Deadline("attempt", since + left, since, seconds)
+    else:  # it lives and does nothing: a heartbeat is not progress
+        since = moment(max(state.progress_at, state.holder["since"]))
+        yield _deadline("attempt", since, timeout_seconds("attempt", contract, policy))
 
 
 def _grace(state: RunState) -> str:

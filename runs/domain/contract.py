@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
 from runs.domain.facts import Json
-from runs.domain.policy import BUDGET, TIMEOUTS, is_money
-from runs.domain.vocabulary import CompletionMode, Risk
+from runs.domain.policy import BEATS_PER_LEASE, BUDGET, LEASE_CLOCKS, TIMEOUTS, is_money
+from runs.domain.vocabulary import CompletionMode, Risk, RunStatus
 
 MAX_TITLE: Final = 500
 MAX_TEXTS: Final = 200
 MAX_ITEMS: Final = 50
+#: Every clock that a contract may shorten. ``command`` is the worker's own.
+CLOCKS: Final = (*TIMEOUTS, *LEASE_CLOCKS, "command")
 AGENT_KINDS: Final = ("script", "command")
 
 DEFAULTS: Final[Json] = {
@@ -74,7 +76,7 @@ def check_contract(contract: Mapping[str, Any]) -> dict[str, list[str]]:
     say("verifiers", _verifiers(contract["verifiers"]))
     say("agent", _agent(contract["agent"]))
     say("budget", _limits(contract["budget"], BUDGET))
-    say("timeouts", _limits(contract["timeouts"], {**TIMEOUTS, "command": 0}))
+    say("timeouts", _timeouts(contract["timeouts"]))
     return wrong
 
 
@@ -150,7 +152,14 @@ def _agent(value: Any) -> str | None:
     return None if isinstance(command, str) and command.strip() else "command is required"
 
 
-def _limits(value: Any, known: Mapping[str, Any]) -> str | None:
+def _timeouts(value: Any) -> str | None:
+    if message := _limits(value, CLOCKS):
+        return message
+    short = [name for name in LEASE_CLOCKS if value.get(name, BEATS_PER_LEASE) < BEATS_PER_LEASE]
+    return f"{short[0]} must be at least {BEATS_PER_LEASE}: a heartbeat a second" if short else None
+
+
+def _limits(value: Any, known: Collection[str]) -> str | None:
     if not isinstance(value, dict):
         return "must be an object"
     for name, limit in value.items():
@@ -179,7 +188,7 @@ def rejection_reasons(contract: Mapping[str, Any], policy: Mapping[str, Any]) ->
         if asked is not None and Decimal(str(asked)) > Decimal(str(ceiling)):
             reasons.append(f"The budget's {name} of {asked} is above the ceiling of {ceiling}.")
     for name, seconds in contract["timeouts"].items():
-        limit = policy["timeouts"].get(name)
+        limit = _policy_seconds(name, policy)
         if limit is not None and seconds > limit:
             reasons.append(f"The {name} timeout of {seconds} s is longer than the policy's {limit} s.")
     own = {v["name"] for v in contract["verifiers"]}
@@ -203,8 +212,29 @@ def effective_budget(contract: Mapping[str, Any], policy: Mapping[str, Any]) -> 
 
 def timeout_seconds(scope: str, contract: Mapping[str, Any], policy: Mapping[str, Any]) -> int:
     """The clock of ``scope`` in seconds: the contract's, never longer than the policy's."""
-    limit = int(policy["timeouts"][scope])
+    limit = _policy_seconds(scope, policy)
+    if limit is None:
+        raise KeyError(scope)
     return min(limit, int(contract["timeouts"].get(scope, limit)))
+
+
+def _policy_seconds(scope: str, policy: Mapping[str, Any]) -> int | None:
+    """The policy's own clock of ``scope``; None where it has none."""
+    limits = [policy["timeouts"][scope]] if scope in policy["timeouts"] else []
+    if scope in LEASE_CLOCKS:
+        limits.append(policy["lease_seconds"])
+    return int(min(limits)) if limits else None
+
+
+def lease_seconds(status: str, contract: Mapping[str, Any], policy: Mapping[str, Any]) -> int:
+    """How long a lease lives without a heartbeat while its run is in ``status``."""
+    return timeout_seconds("lease" if status == RunStatus.LEASED else "heartbeat", contract, policy)
+
+
+def heartbeat_seconds(contract: Mapping[str, Any], policy: Mapping[str, Any]) -> float:
+    """How often a worker says that it lives: the policy's interval, and three times a lease at least."""
+    shortest = min(timeout_seconds(scope, contract, policy) for scope in LEASE_CLOCKS)
+    return min(float(policy["heartbeat_interval_seconds"]), shortest / BEATS_PER_LEASE)
 
 
 def needs_plan_approval(contract: Mapping[str, Any], effective_risk: str) -> bool:

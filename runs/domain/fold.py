@@ -252,11 +252,16 @@ def _directive_seen(state: RunState, event: Event, payload: Json, facts: Json, c
 
 def _cancelled(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:
     state.cancel_reason = facts.get("reason") or (state.directive_info or {}).get("reason", "")
-    state.cleanup = {name: payload.get(name) for name in ("cleanup", "process_group_gone", "artifacts_saved")}
+    _cleaned_up(state, event, payload)
+
+
+def _cleaned_up(state: RunState, event: Event, payload: Json) -> None:
+    names = ("cleanup", "process_group_gone", "artifacts_saved")
+    state.cleanup = {**{name: payload.get(name) for name in names}, "at": event.recorded_at}
 
 
 def _cleanup_reported(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:
-    state.cleanup = {name: payload.get(name) for name in ("cleanup", "process_group_gone", "artifacts_saved")}
+    _cleaned_up(state, event, payload)
 
 
 def _failed(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:

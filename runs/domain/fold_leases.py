@@ -71,9 +71,9 @@ def acquired(state: RunState, event: Event, payload: Json, facts: Json, changes:
 
 def ended(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:
     """Another worker must begin: what counts against ``max_takeovers`` (section 8)."""
-    state.not_before = payload.get("not_before") or state.not_before
+    state.not_before = facts.get("not_before") or state.not_before
     idle_release = event.type == Ev.LEASE_RELEASED and not (state.holder or {}).get("progressed", True)
-    if event.type == Ev.LEASE_LOST or idle_release:
+    if event.type == Ev.LEASE_LOST or idle_release or facts.get("withdrawn"):
         state.used["takeovers"] += 1
 
 

@@ -23,6 +23,7 @@ def attempt_started(state: RunState, event: Event, payload: Json, facts: Json, c
         "repeats": {},
     }
     state.checkpoint, state.unsaved, state.lost = None, [], []
+    _drop_workspace_calls(state, event, changes)
     changes.attempt(
         payload["number"],
         state=AttemptState.STARTED.value,
@@ -32,6 +33,13 @@ def attempt_started(state: RunState, event: Event, payload: Json, facts: Json, c
         failure=None,
         used=attempt_used(state.attempt),
     )
+
+
+def _drop_workspace_calls(state: RunState, event: Event, changes: Changes) -> None:
+    """Calls into a workspace that is gone; one to the outside may have happened and stays pending."""
+    for operation_id in [name for name, call in state.pending.items() if call["effect"] != "outside"]:
+        del state.pending[operation_id]
+        changes.step(operation_id, state=StepState.SKIPPED.value, finished_at=event.recorded_at)
 
 
 def attempt_finished(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:

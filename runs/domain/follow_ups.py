@@ -59,7 +59,11 @@ def _stops_here(state: RunState) -> bool:
         return False
     if state.directive == Directive.CANCEL:  # a pull request may exist already: ask the provider first
         return state.status != S.PR_CREATED and not (state.status == S.PR_CREATING and state.pr_begun)
-    return state.directive == Directive.WIND_DOWN and state.status in _NOTHING_TO_HAND_IN
+    if state.directive != Directive.WIND_DOWN:
+        return False
+    # At a gate before the patch, any answer would lead on to new work.
+    stands = (state.gate or {}).get("opened_from") if state.status == S.WAITING_FOR_APPROVAL else state.status
+    return stands in _NOTHING_TO_HAND_IN
 
 
 # --- plans, attempts ------------------------------------------------------------------------------
@@ -106,8 +110,13 @@ def _after_attempt(state: RunState, event: Event, context: Context) -> Follow:
         yield _cancel(state, cleanup="unknown")
     elif outcome == "failed" and state.attempts_failed >= int(state.budget.get("max_attempts", 2)):
         yield _fail(state, event.payload["failure"])
-    elif state.status == S.EXECUTING:
-        yield start_attempt(state, "clean checkout")
+    else:
+        patched = state.status != S.EXECUTING
+        yield start_attempt(state, "goes on with the patch" if patched else "clean checkout")
+        if event.facts.get("withdraw") and state.holder:
+            reason = event.payload["failure"]["summary"]
+            facts = {"withdrawn": True}
+            yield Draft(Ev.LEASE_RELEASED, state.status, {"reason": reason}, Role.CONTROL_PLANE, facts)
 
 
 # --- checks and judgement -------------------------------------------------------------------------
@@ -290,7 +299,7 @@ def _after_lease_end(state: RunState, event: Event, context: Context) -> Follow:
     """The worker is gone: expired beyond the takeovers, else claimable."""
     if event.type == Ev.LEASE_LOST and state.status == S.LEASED:
         yield _expire("lease", event)
-    elif state.used["takeovers"] > int(state.budget.get("max_takeovers", 2)):
+    elif state.used["takeovers"] > int(state.budget.get("max_takeovers", 2)) and not state.pr_begun:
         yield _expire("heartbeat", event)
     elif state.status == S.EXECUTING and state.attempt and state.lost and state.checkpoint is None:
         # The workspace died with its sandbox and nothing was saved: there is nothing to go on from.

@@ -267,7 +267,7 @@ def _of_a_lease(state: RunState, command: Command, context: Context) -> Meaning:
 
 def _failure(state: RunState, command: Command, context: Context) -> Meaning:
     failure = dict(command.payload["failure"])
-    rule = retry.find_rule(state.status, failure["category"])
+    rule = retry.find_rule(state.status, failure["category"], failure["reason"])
     # A worker may say "final"; it can never make retryable what the matrix calls final.
     may_retry = rule is not None and rule.action in (retry.NEW_RUN, retry.BLOCK)
     failure["retryable"] = may_retry and failure.get("retryable") is not False

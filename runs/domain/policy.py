@@ -23,6 +23,11 @@ TIMEOUTS: Final[Json] = {
     "pause": 600,
 }
 
+#: How long a lease lives without a heartbeat, before work began and after; without one, ``lease_seconds``.
+LEASE_CLOCKS: Final = ("lease", "heartbeat")
+#: With fewer beats in a lease, one lost packet would kill healthy work.
+BEATS_PER_LEASE: Final = 3
+
 BUDGET: Final[Json] = {
     "max_runs": 3,
     "max_attempts": 2,
@@ -271,8 +276,11 @@ def check_values(values: Mapping[str, Any]) -> dict[str, list[str]]:
             wrong[name] = [message]
     lease = values.get("lease_seconds", DEFAULTS["lease_seconds"])
     beat = values.get("heartbeat_interval_seconds", DEFAULTS["heartbeat_interval_seconds"])
-    if "lease_seconds" not in wrong and "heartbeat_interval_seconds" not in wrong and lease < 3 * beat:
-        # With fewer than three beats in a lease, one lost packet kills healthy work.
+    if (
+        "lease_seconds" not in wrong
+        and "heartbeat_interval_seconds" not in wrong
+        and lease < BEATS_PER_LEASE * beat
+    ):
         wrong["lease_seconds"] = ["must be at least three times heartbeat_interval_seconds"]
     return wrong
 
@@ -286,7 +294,7 @@ _WORDS: Final = {
     "follow_up_tasks": ["never", "draft", "submit"],
 }
 _INNER: Final = {
-    "timeouts": TIMEOUTS,
+    "timeouts": (*TIMEOUTS, *LEASE_CLOCKS),
     "budget": BUDGET,
     "budget_ceiling": BUDGET,
     "approvals": DEFAULTS["approvals"],

@@ -12,6 +12,9 @@ from runs.domain.vocabulary import FailureCategory, RunStatus
 
 F, S = FailureCategory, RunStatus
 
+#: The reason of a failure: the patch no longer applies to the base branch.
+BASE_CONFLICT: Final = "base_conflict"
+
 NEW_RUN, BLOCK, PERSON, NONE = "new_run", "block", "person", "none"
 
 
@@ -25,6 +28,7 @@ class Rule:
     action: str
     hint: str = ""
     at_most: int | None = None  #: new runs that this rule alone may make
+    reason: str = ""  #: only for this reason; empty: for any
 
 
 #: The first match wins.
@@ -38,6 +42,15 @@ MATRIX: Final[tuple[Rule, ...]] = (
         hint="Use a smaller context: the last run could not make a plan.",
         at_most=1,
     ),
+    Rule(
+        "base_moved",
+        (S.PR_CREATING,),
+        F.PR_CREATION_FAILED,
+        NEW_RUN,
+        hint="The base branch moved into conflict with the last patch: begin from where it is now.",
+        at_most=1,
+        reason=BASE_CONFLICT,
+    ),
     Rule("pr_given_up", (S.PR_CREATING,), F.INFRASTRUCTURE, NONE),
     Rule("pr_given_up", (S.PR_CREATING,), F.PR_CREATION_FAILED, NONE),
     Rule("work_again", None, F.INFRASTRUCTURE, NEW_RUN),
@@ -47,8 +60,6 @@ MATRIX: Final[tuple[Rule, ...]] = (
     Rule("final_review", None, F.REVIEW_REJECTED, NONE),
     Rule("person_decides", None, F.UNKNOWN, PERSON),
 )
-
-BASE_CONFLICT: Final = "base_conflict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,8 @@ class History:
     max_cost_usd: Decimal
     previous: tuple[str, str] | None  #: category and reason of the run before
     instruction_changed: bool
+    risk: str = ""  #: the effective risk of the run that failed
+    base_moved: bool | None = None  #: whether today's base branch is another commit; None: nobody looked
     runs_by_rule: Mapping[str, int] = field(default_factory=dict)  #: how often each rule made a run
 
 
@@ -87,8 +100,11 @@ def decide_retry(
         "max_runs": history.max_runs,
         "cost_usd": f"{history.cost_usd:f}",
         "max_cost_usd": f"{history.max_cost_usd:f}",
+        "risk": history.risk,
+        "base_moved": history.base_moved,
+        "instruction_changed": history.instruction_changed,
     }
-    rule = find_rule(failed_in, failure["category"])
+    rule = find_rule(failed_in, failure["category"], failure["reason"])
     if rule is None:
         return Retry(NONE, "no_retry_for_this", saw)
     if rule.action != NEW_RUN:
@@ -99,10 +115,11 @@ def decide_retry(
     return Retry(NEW_RUN, rule.name, saw, delay, (rule.hint,) if rule.hint else ())
 
 
-def find_rule(failed_in: str, category: str) -> Rule | None:
+def find_rule(failed_in: str, category: str, reason: str = "") -> Rule | None:
     """The matrix row for a failure, or None where it says "no retry"."""
     for rule in MATRIX:
-        if rule.category == category and (rule.failed_in is None or failed_in in rule.failed_in):
+        of_kind = rule.category == category and rule.reason in ("", reason)
+        if of_kind and (rule.failed_in is None or failed_in in rule.failed_in):
             return rule
     return None
 
@@ -133,6 +150,7 @@ def backoff_seconds(tries: int, policy: Mapping[str, Any], dice: float) -> float
 REASONS: Final = {
     "access_to_renew": "The repository could not be reached; somebody must renew access first.",
     "smaller_context": "One more run with a smaller context.",
+    "base_moved": "The base branch moved into conflict; one more run begins from where it is now.",
     "pr_given_up": "Opening the pull request was tried often enough.",
     "work_again": "The failure was not the work's own; a new run starts after a pause.",
     "final_policy": "Policy denied it; trying again would change nothing.",

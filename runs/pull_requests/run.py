@@ -17,6 +17,7 @@ from django.conf import settings
 from agentplatform.clock import database_now
 from runs import auth, leases, service
 from runs.domain.commands import CONTROL_PLANE, Command
+from runs.domain.contract import heartbeat_seconds
 from runs.domain.errors import Refusal
 from runs.domain.facts import Json, stamp
 from runs.domain.vocabulary import Directive, Ev, FailureCategory, Role
@@ -93,7 +94,9 @@ def _settle(work: _Work) -> Done:
     """What git and the provider say becomes the run's event."""
     where = work.run.repository_id
     policy = effective_policies(repository_ids=[where])[where]
-    with Heart(work.principal, work.claim, interval_seconds=policy.values["heartbeat_interval_seconds"]):
+    with Heart(
+        work.principal, work.claim, interval_seconds=heartbeat_seconds(work.run.task.contract, policy.values)
+    ):
         try:
             cancelled = work.claim.state.directive == Directive.CANCEL
             command = _reconcile(work) if cancelled else _create(work)
@@ -143,7 +146,8 @@ def _reconcile(work: _Work) -> Command:
         log.warning("reconcile_failed", run_id=run.pk, why=str(error))
         again = stamp(database_now() + RECONCILE_AGAIN)
         reason = f"The provider did not answer: {error}"[:2_000]
-        return Command(Ev.LEASE_RELEASED, {"reason": reason, "not_before": again}, CONTROL_PLANE, key="")
+        facts = {"not_before": again}
+        return Command(Ev.LEASE_RELEASED, {"reason": reason}, CONTROL_PLANE, key="", facts=facts)
     except (PushRefused, Denied, ProviderUnknown):
         found = None  # whatever stands there is not this run's
     if found:

@@ -22,15 +22,22 @@ def receipt(state: RunState) -> list[Json] | None:
     return [
         _asked(info, state),
         _at("Heard by the worker", info.get("seen_at"), unheard),
-        {"term": "Processes gone", "text": _said(cleanup.get("process_group_gone"), state)},
-        {"term": "Artifacts saved", "text": _said(cleanup.get("artifacts_saved"), state)},
-        {"term": "Pull request", "text": _pull_request(state)},
+        _said("Processes gone", "process_group_gone", cleanup, state),
+        _said("Artifacts saved", "artifacts_saved", cleanup, state),
+        # The provider's answer is what ends the run, whichever way.
+        _row("Pull request", _pull_request(state), state.completed_at if state.pr_begun else ""),
     ]
+
+
+def _row(term: str, text: str, at: str | None) -> Json:
+    """What happened, and when where that is known."""
+    times = when(at)
+    return {"term": term, "text": f"{text}, {times['exact']}" if times else text}
 
 
 def _asked(info: Json, state: RunState) -> Json:
     by, reason = info.get("by") or "the control plane", info.get("reason") or state.cancel_reason
-    return {"term": "Asked", "text": f"by {by}" + (f": {reason}" if reason else "")}
+    return _row("Asked", f"by {by}" + (f": {reason}" if reason else ""), info.get("at"))
 
 
 def _at(term: str, stamp: str | None, otherwise: str) -> Json:
@@ -39,12 +46,12 @@ def _at(term: str, stamp: str | None, otherwise: str) -> Json:
     return {"term": term, "text": otherwise}
 
 
-def _said(value: object, state: RunState) -> str:
+def _said(term: str, name: str, cleanup: Json, state: RunState) -> Json:
     if not state.worker_id:
-        return "nothing was begun"
-    if not isinstance(value, bool):
-        return UNCONFIRMED
-    return "yes" if value else "no"
+        return _row(term, "nothing was begun", "")
+    if not isinstance(said := cleanup.get(name), bool):
+        return _row(term, UNCONFIRMED, "")
+    return _row(term, "yes" if said else "no", cleanup.get("at"))
 
 
 def _pull_request(state: RunState) -> str:

@@ -140,6 +140,8 @@ def _move(shown: Json, state: RunState, surroundings: Surroundings, run: Run) ->
 
 def _then(deadline: Deadline, surroundings: Surroundings, state: RunState) -> str:
     text = _THEN.get(deadline.scope, "")
+    if deadline.scope == "attempt" and state.attempt is None:
+        text = "If nothing is reported until {at}, the lease is withdrawn and another worker goes on."
     if deadline.scope == "approval":
         policy = surroundings.policies[state.repository_id].values
         text = _OVERDUE[policy["on_approval_timeout"]]

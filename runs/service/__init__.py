@@ -1,6 +1,7 @@
 """One road for every change: API, pages, admin, Celery and commands all come through here."""
 
 from runs.service.accounts import person_create, repository_create, worker_create
+from runs.service.aftermath import parts_cancel
 from runs.service.follow_ups import follow_up
 from runs.service.gates import Held, guards_with_waiver, run_lock
 from runs.service.people import run_direct, run_note
@@ -35,6 +36,7 @@ __all__ = [
     "guards_with_waiver",
     "instruction_add",
     "outgoing_of",
+    "parts_cancel",
     "person_create",
     "pull_request_nudge",
     "pull_request_report",

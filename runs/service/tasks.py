@@ -29,7 +29,7 @@ MAX_KEY = 255
 
 
 def _actor(by: Caller) -> Actor:
-    return Actor(Role.HUMAN, by.account, by.name)
+    return Actor(Role.HUMAN if Role.HUMAN in by.roles else Role.POLICY, by.account, by.name)
 
 
 def task_create(

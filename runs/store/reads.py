@@ -107,8 +107,18 @@ def history_of(run: Run, state: RunState, contract: Json) -> History:
         previous=(failure["category"], failure["reason"]) if failure else None,
         instruction_changed=previous is not None
         and previous.state.get("instruction_no") != state.instruction_no,
+        risk=state.effective_risk,
+        base_moved=_base_moved(run.pk, state),
         runs_by_rule=rules,
     )
+
+
+def _base_moved(run_id: str, state: RunState) -> bool | None:
+    """Whether git, when it read the patch, saw another commit on the base branch; None: it saw none."""
+    patch_id = (state.patch or {}).get("id", "")
+    patch = artifacts_of(run_id, [patch_id]).get(patch_id)
+    base = (patch.facts.get("base") if patch else None) or {}
+    return None if not base.get("head") else base["head"] != base["commit"]
 
 
 def lease_and_clock(run_id: str) -> tuple[Lease | None, datetime]:

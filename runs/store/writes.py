@@ -14,6 +14,7 @@ from psycopg import Cursor
 from agentplatform import rows
 from agentplatform.rows import together
 from runs.domain import clocks
+from runs.domain.contract import lease_seconds
 from runs.domain.facts import Event, Json, moment
 from runs.domain.state import Changes, RunState
 from runs.domain.table import sources_of
@@ -220,6 +221,7 @@ def _begin_lease(cursor: Cursor[Any], run: Run, events: Sequence[Event], around:
 
 def _lease_columns(run: Run, event: Event, around: Surroundings) -> Json:
     now = moment(event.recorded_at)
+    seconds = lease_seconds(event.to_status, around.contract, around.policy.values)
     return {
         "id": event.facts["lease_id"],
         "run_id": run.pk,
@@ -229,7 +231,7 @@ def _lease_columns(run: Run, event: Event, around: Surroundings) -> Json:
         "claim_key": event.facts.get("claim_key", ""),
         "acquired_at": now,
         "heartbeat_at": now,
-        "expires_at": now + timedelta(seconds=around.policy.values["lease_seconds"]),
+        "expires_at": now + timedelta(seconds=seconds),
         "end_reason": "",
     }
 

@@ -110,11 +110,61 @@ def test_a_step_without_a_result_is_timed_out_and_the_run_goes_on():
 
 def test_an_attempt_that_takes_too_long_is_followed_by_another_then_by_the_end():
     holder = factories.run_in(S.EXECUTING, **short(attempt=0))
-    done = timeouts.sweep()
-    assert [(s.scope, s.event) for s in done] == [("attempt", "attempt_finished")] * 2
+    assert timeouts.sweep() == [Swept(holder.run_id, "attempt", "attempt_finished")]
+    with pytest.raises(LeaseLost):
+        leases.lease_heartbeat(principal=holder.machine.principal, run_id=holder.run_id, token=holder.token)
+    assert states_of(holder) == ["FAILED", "STARTED"]
+    factories.claim()
+    assert timeouts.sweep() == [Swept(holder.run_id, "attempt", "attempt_finished")]
     assert run_of(holder).status == S.FAILED
     assert run_of(holder).state["failure"]["reason"] == "attempt_timeout"
-    assert list(run_of(holder).attempts.values_list("state", flat=True)) == ["FAILED", "FAILED"]
+    assert states_of(holder) == ["FAILED", "FAILED"]
+
+
+@pytest.mark.parametrize("status", [S.PATCH_READY, S.VERIFYING, S.JUDGING])
+def test_an_attempt_that_takes_too_long_after_its_patch_leaves_another_open(status):
+    holder = factories.run_in(status, **short(attempt=0))
+    assert timeouts.sweep() == [Swept(holder.run_id, "attempt", "attempt_finished")]
+    assert (run_of(holder).status, states_of(holder)) == (status, ["FAILED", "STARTED"])
+    factories.drive(factories.claim(), S.WAITING_FOR_APPROVAL)
+    assert states_of(holder) == ["FAILED", "SUCCEEDED"]
+
+
+def test_a_call_that_a_failed_attempt_left_open_is_not_the_next_ones():
+    holder = factories.run_in(S.EXECUTING, **short(attempt=0))
+    for effect in ("workspace", "outside"):
+        call = {"tool": "shell", "arguments": {"n": effect}, "label": "x", "effect": effect}
+        holder.post(Ev.TOOL_REQUESTED, operation_id=effect, **call)
+    timeouts.sweep()
+    assert list(holder.state.pending) == ["outside"]
+    assert Step.objects.get(run_id=holder.run_id, operation_id="workspace").state == "SKIPPED"
+
+
+@pytest.mark.parametrize("status", [S.LEASED, S.PREPARING, S.CONTEXT_BUILDING, S.PLANNING])
+def test_a_worker_that_only_sends_heartbeats_loses_its_lease(status):
+    holder = factories.run_in(status, **short(attempt=0))
+    principal = holder.machine.principal
+    leases.lease_heartbeat(principal=principal, run_id=holder.run_id, token=holder.token)
+    assert timeouts.sweep() == [Swept(holder.run_id, "attempt", "lease_released")]
+    with pytest.raises(LeaseLost):
+        leases.lease_heartbeat(principal=principal, run_id=holder.run_id, token=holder.token)
+    for _ in range(2):
+        factories.claim()
+        timeouts.sweep()
+    assert run_of(holder).status == S.EXPIRED
+
+
+def test_a_heartbeat_moves_no_other_clock():
+    holder = factories.run_in(S.PLANNING)
+    before = run_of(holder).expires_at
+    leases.lease_heartbeat(principal=holder.machine.principal, run_id=holder.run_id, token=holder.token)
+    assert run_of(holder).expires_at == before
+    holder.post(Ev.MODEL_DECISION, decision="tool", summary="look around")
+    assert (run_of(holder).expires_at or database_now()) > (before or database_now())
+
+
+def states_of(holder: factories.Holder) -> list[str]:
+    return list(run_of(holder).attempts.values_list("state", flat=True))
 
 
 def test_a_run_that_worked_too_long_has_used_up_its_budget(monkeypatch):
@@ -150,6 +200,22 @@ def test_nothing_is_forced_while_a_pull_request_may_exist():
     assert [s.event for s in timeouts.sweep()] == ["lease_lost"]
     assert (run_of(holder).status, run_of(holder).directive) == (S.PR_CREATING, "cancel")
     assert factories.claim(integration.machine).run_id == holder.run_id
+
+
+def test_once_a_pull_request_is_begun_nothing_but_the_provider_ends_the_run():
+    clocks = short(queue=0, attempt=0)
+    holder = factories.run_in(S.PR_CREATING, **clocks, budget={"max_takeovers": 0})
+    integration = factories.worker(Role.GIT_INTEGRATION)
+    for _ in range(3):
+        factories.claim(integration)
+        assert timeouts.sweep() == [Swept(holder.run_id, "attempt", "lease_released")], "a hung push"
+        assert run_of(holder).expires_at is None
+    factories.claim(integration)
+    lapse(holder.run_id)
+    assert "lease_lost" in [swept.event for swept in timeouts.sweep()]
+    assert run_of(holder).status == S.PR_CREATING
+    factories.claim(integration).open_pull_request()
+    assert run_of(holder).status == S.SUCCEEDED
 
 
 def test_a_worker_that_does_not_pause_loses_its_lease_and_the_run_waits():

@@ -21,7 +21,7 @@ from runs.domain.vocabulary import (
     Role,
     RunStatus,
 )
-from tests.driver import Driver
+from tests.driver import Driver, contract_of
 
 pytestmark = pytest.mark.django_db
 
@@ -179,6 +179,42 @@ def test_winding_down_ends_where_a_reviewer_would_send_it_back():
     assert driver.state.status == S.WAITING_FOR_APPROVAL, "the patch may still be taken"
     driver.decide(Ev.CHANGES_REQUESTED)
     assert (driver.state.status, driver.task.status) == (S.CANCELLED, "CANCELLED")
+
+
+@pytest.mark.parametrize("gate", ["plan", "question", "tool_call"])
+def test_winding_down_waits_for_no_answer_that_would_lead_to_new_work(gate: str):
+    contract = {"plan_approval": "required"} if gate == "plan" else {}
+    driver = Driver.at(S.PLANNING if gate == "plan" else S.EXECUTING, **contract)
+    if gate == "tool_call":
+        driver.post(Ev.TOOL_REQUESTED, {**driver.tool(), "requires_approval": True})
+    else:
+        driver.post(Ev.PLAN_CREATED if gate == "plan" else Ev.QUESTION_ASKED)
+    assert (driver.state.gate or {})["gate"] == gate
+    _wind_down(driver)
+    assert driver.state.status == S.CANCELLED
+
+
+def test_a_cancelled_parent_cancels_its_parts():
+    parent = Driver.started()
+    parts = [_part_of(parent) for _ in range(3)]
+    parts[0].direct(Ev.CANCEL_REQUESTED)
+    parts[1].drive(S.EXECUTING)
+    parent.direct(Ev.CANCEL_REQUESTED)
+    cancelled = service.parts_cancel(task_id=parent.task_id)
+    assert cancelled == sorted(part.task_id for part in parts[1:])
+    assert parts[1].state.directive == Directive.CANCEL
+    assert parts[2].state.status == S.CANCELLED
+    assert parent.task_id in parts[2].state.cancel_reason
+    assert service.parts_cancel(task_id=parent.task_id) == [parts[1].task_id], "and nothing is doubled"
+    assert parts[1].types().count(Ev.CANCEL_REQUESTED) == 1
+
+
+def _part_of(parent: Driver) -> Driver:
+    part = Driver.prepared()
+    data = contract_of()
+    task, _ = service.task_create(data=data, repository=part.repository, by=part.human, parent=parent.task)
+    part.task_id, part.run_id = task.pk, task.latest_run_id
+    return part
 
 
 @pytest.mark.parametrize("status", [S.QUEUED, S.PREPARING, S.EXECUTING])
