@@ -139,6 +139,7 @@ class Resume:
     instruction: int
     instructions: tuple[Instruction, ...]
     pending: tuple[Json, ...]
+    operations: tuple[Json, ...]  #: outside operations that are done, with their results: never repeat one
     lost: tuple[Json, ...]
     checkpoint: Artifact | None
     plan: Artifact | None
@@ -171,6 +172,7 @@ class Resume:
             instruction=_number(data.get("instruction"), default=1),
             instructions=instructions,
             pending=tuple(data.get("pending") or ()),
+            operations=tuple(data.get("operations") or ()),
             lost=tuple(data.get("lost") or ()),
             checkpoint=_artifact(data.get("checkpoint")),
             plan=_artifact(data.get("plan")),
