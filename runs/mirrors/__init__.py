@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SHA256_DIGITS = 64
 _MOVED_HUNK = re.compile(r"^Hunk #\d+ succeeded at \d+ \(offset", re.MULTILINE)
 _LINE = re.compile(r"\bat line (\d+)|\bline (\d+)\b")
 
@@ -199,7 +200,8 @@ class Mirror:
         specs = [ref for ref in refs if not ref.startswith("--")]
         with self._alone():
             if not self._exists():
-                checked(run_git("init", "--quiet", "--bare", "--template=", "--", str(self.path)))
+                form = f"--object-format={self._object_format(timeout)}"
+                checked(run_git("init", "--quiet", "--bare", "--template=", form, "--", str(self.path)))
             checked(
                 run_git(
                     "fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
@@ -207,6 +209,11 @@ class Mirror:
                     git_dir=self.path, env=self.login(), timeout=timeout,
                 )
             )  # fmt: skip
+
+    def _object_format(self, timeout: float) -> str:
+        """By what the repository names its objects; an empty one is taken for the usual kind."""
+        found = checked(run_git("ls-remote", "--", self.url, env=self.login(), timeout=timeout))
+        return "sha256" if len(found.partition(b"\t")[0]) == _SHA256_DIGITS else "sha1"
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

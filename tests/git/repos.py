@@ -16,9 +16,10 @@ ZERO = "0" * 40
 class Remote:
     """A bare repository, with shortcuts to put commits into it and to look at it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, object_format: str = "sha1") -> None:
         self.path = path
-        self.git("init", "-q", "--bare", "-b", "main", str(path), at=None)
+        form = f"--object-format={object_format}"
+        self.git("init", "-q", "--bare", "-b", "main", form, str(path), at=None)
 
     @property
     def url(self) -> str:

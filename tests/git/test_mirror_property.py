@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runs.domain.patch import NotAPatch, read_patch, read_sections
+from runs.domain import guards
+from runs.domain.patch import NotAPatch, read_patch, read_sections, shown
+from runs.domain.patch.reading import patch_facts
 from runs.domain.paths import path_problem
+from runs.pull_requests.base import Author, Change
+from runs.pull_requests.git import GitProvider
 from tests.git.repos import Remote, mirror_of
 
 names = st.text(
@@ -79,3 +84,32 @@ def test_reader_git_and_tree_agree_on_every_change(pair):
         assert {path for file in reading.files for path in file.touched} == expected
         spans = read_sections(patch)
         assert [read_patch(patch[s.start : s.end])[0] for s in spans] == list(reading.files)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(edits())
+def test_the_paths_that_the_guards_saw_are_those_that_the_pushed_tree_changes(pair):
+    before, after = ([(path, *entry) for path, entry in tree.items()] for tree in pair)
+    with tempfile.TemporaryDirectory() as folder:
+        remote = Remote(Path(folder) / "remote.git")
+        base = remote.commit(before)
+        patch = remote.diff(base, remote.tree(after))
+        if not patch or not remote.takes(patch, base):
+            return
+        mirror = mirror_of(remote, Path(folder))
+        reading = mirror.read(patch, base)
+        seen = guards.paths_of(patch_facts(reading.files, reading.word, key=b"a key of tests"))
+        pushed = GitProvider(mirror).create(
+            Change(
+                base_commit=base,
+                patch=patch,
+                approved_paths=reading.paths,
+                branch="agent/r",
+                message="x",
+                author=Author("Agent Platform", "agents@example.invalid"),
+                timestamp=datetime(2026, 7, 3, tzinfo=UTC),
+            )
+        )
+        out = remote.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, pushed.commit_sha)
+        changed = {shown(name.decode("utf-8", "surrogateescape")) for name in out.split(b"\0")[:-1]}
+        assert set(seen) == changed

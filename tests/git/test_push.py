@@ -239,6 +239,17 @@ def test_every_title_gives_a_subject_of_one_line_and_signs_nothing(title):
     assert bare.out == b""
 
 
+def test_a_repository_that_names_objects_by_sha_256_is_served_as_any_other(change, tmp_path):
+    remote = Remote(tmp_path / "sha256.git", object_format="sha256")
+    base = remote.commit(CASE.base)
+    mirror = mirror_of(remote, tmp_path)
+    patch = remote.diff(base, remote.tree([("f.txt", "100644", b"1\ntwo\n3\n")]))
+    reading = mirror.read(patch, base)
+    assert (len(base), len(reading.tree), reading.paths) == (64, 64, {"f.txt"})
+    pushed = GitProvider(mirror).create(replace(change, base_commit=base, patch=patch))
+    assert remote.branches()[BRANCH] == pushed.commit_sha
+
+
 def test_a_hostile_title_goes_all_the_way(remote, provider, change, tmp_path):
     canary = tmp_path / "canary"
     title = f"--upload-pack=touch {canary}"

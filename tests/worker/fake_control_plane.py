@@ -238,7 +238,8 @@ class FakeControlPlane:
             state.cited[kind] = self.reference(artifact_id)
         if type_ in ("verification_failed_retryable", "judge_requires_fix"):
             document = json.loads(self.artifacts[artifact_id][1])
-            state.feedback = {"source": type_, "text": document["feedback"]}
+            source = "judge" if type_ == "judge_requires_fix" else "verification"
+            state.feedback = {"source": source, "text": document["feedback"]}
         if type_ == "sandbox_ready":
             if state.base_commit not in (None, payload["base_commit"]):
                 raise Problem(409, "guard_failed")

@@ -148,6 +148,16 @@ def test_an_agent_that_changes_nothing_is_no_success(
     assert "nothing to do here" in failure["summary"]
 
 
+def test_an_agent_that_makes_the_refused_patch_again_is_not_asked_a_third_time(
+    plane: FakeControlPlane, work: Work, contract: dict[str, Any]
+) -> None:
+    contract["verifiers"] = [{"name": "never", "command": "false"}]
+    work()
+    failure = plane.payloads("non_retryable_failure")[0]["failure"]
+    assert (failure["category"], failure["reason"]) == ("VERIFICATION_FAILED", "same_patch")
+    assert len(plane.payloads("verification_failed_retryable")) == 1
+
+
 def test_an_unreachable_repository_is_an_access_failure(plane: FakeControlPlane, work: Work) -> None:
     plane.state.url = "/nowhere/at/all"
     work()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FETCH_SECONDS = 900.0
+SHA256_DIGITS = 64
 COMMAND_SECONDS = 300.0
 
 _CONFIG = (
@@ -115,6 +117,9 @@ class Mirror:
         with self._locked():
             if not (self.path / "HEAD").exists():
                 init_bare(self.path)
+                if self._is_sha256():
+                    shutil.rmtree(self.path)
+                    init_bare(self.path, sha256=True)
             if commit and self._has(commit):
                 return self._resolve(commit)
             self._fetch(f"+refs/heads/{branch}:refs/heads/{branch}")
@@ -136,6 +141,14 @@ class Mirror:
             timeout=FETCH_SECONDS,
         )
 
+    def _is_sha256(self) -> bool:
+        """Whether the remote names objects by SHA-256; an unreachable one is told by the fetch."""
+        try:
+            found = git("ls-remote", "--", self.url, git_dir=self.path, timeout=FETCH_SECONDS)
+        except GitError:
+            return False
+        return len(found.partition(b"\t")[0]) == SHA256_DIGITS
+
     def _has(self, commit: str) -> bool:
         try:
             self._resolve(commit)
@@ -155,15 +168,18 @@ class Mirror:
             yield
 
 
-def init_bare(path: Path, *, alternate: Path | None = None) -> None:
-    """An empty git directory that may borrow another's objects.
+def init_bare(path: Path, *, alternate: Path | None = None, sha256: bool = False) -> None:
+    """An empty git directory that may borrow another's objects, named by the same kind of digest.
 
     Written by hand: it is made for every single look, and no template has a say in it.
     """
     for part in ("objects/info", "refs", "info"):
         (path / part).mkdir(parents=True)
     (path / "HEAD").write_text("ref: refs/heads/main\n")
-    (path / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
+    (path / "config").write_text(
+        "[core]\n\trepositoryformatversion = 1\n\tbare = true\n"
+        f"[extensions]\n\tobjectFormat = {'sha256' if sha256 else 'sha1'}\n"
+    )
     (path / "info" / "attributes").write_text(_ATTRIBUTES)
     if alternate is not None:
         (path / "objects" / "info" / "alternates").write_text(f"{alternate / 'objects'}\n")
@@ -173,7 +189,7 @@ class Tree:
     """A folder of files seen through a git directory made for this one look."""
 
     def __init__(self, *, git_dir: Path, work_tree: Path, mirror: Path, commit: str) -> None:
-        init_bare(git_dir, alternate=mirror)
+        init_bare(git_dir, alternate=mirror, sha256=len(commit) == SHA256_DIGITS)
         self._git_dir = git_dir
         self._work_tree = work_tree
         self._commit = commit
