@@ -3,6 +3,8 @@ and who knows whose turn a review is."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import prometheus_client
 
 from approvals.folding import REQUESTS
@@ -21,6 +23,7 @@ def connect() -> None:
     outbox.register("parts", _cancel_parts, wants={"TaskCancelled"})
     reviews.ask(_turns)
     prometheus_client.REGISTRY.register(AttentionCollector())
+    reviews.ask_stuck(_stuck)
 
 
 def _cancel_parts(message: outbox.Message) -> None:
@@ -31,3 +34,9 @@ def _turns(principal: Principal) -> frozenset[str]:
     from approvals.selectors import filtered_requests
 
     return frozenset(filtered_requests(principal, mine=True).values_list("run_id", flat=True))
+
+
+def _stuck(repository_ids: Collection[str]) -> frozenset[str]:
+    from approvals.selectors import stuck_runs
+
+    return stuck_runs(repository_ids)

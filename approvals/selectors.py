@@ -19,7 +19,8 @@ from runs.domain.display import Around, display_state, standing_of_run
 from runs.domain.facts import Json, stamp
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
-from runs.domain.vocabulary import ACTIVE, ApprovalStatus, RunStatus
+from runs.domain.vocabulary import ACTIVE, ApprovalStatus, Gate, RunStatus
+from runs.models.holds import covered_of
 from runs.selectors import Surroundings as RunSurroundings
 from runs.selectors import effective_policies, read_surroundings
 
@@ -77,6 +78,22 @@ def filtered_requests(
     if mine:
         found = found.filter(pk__in=ids_in_turn(principal))
     return found
+
+
+def stuck_runs(repository_ids: Collection[str]) -> frozenset[str]:
+    """Runs of these repositories whose open request nobody is left to decide. Six queries at most."""
+    rows = ApprovalRequest.objects.filter(status=ApprovalStatus.OPEN, repository_id__in=repository_ids)
+    requests = list(rows.exclude(gate=Gate.QUESTION).select_related(*RELATED))
+    if not requests:
+        return frozenset()
+    around = surroundings(requests)
+    policies = effective_policies(repository_ids={request.repository_id for request in requests})
+    overrides = {pk: bool(policy.values["override"]) for pk, policy in policies.items()}
+    return frozenset(
+        request.run_id
+        for request in requests
+        if around.is_stuck(request, override=overrides[request.repository_id])
+    )
 
 
 def reviews_waiting(principal: Principal) -> int:
@@ -177,7 +194,7 @@ def _returned(principal: Principal) -> list[Entry]:
 
 
 def _working_now(entry: Entry, runs: RunSurroundings) -> Entry:
-    around = runs.around(RunState.from_json(entry.request.run.state))
+    around = runs.around(RunState.from_json(entry.request.run.state), covered_of(entry.request.task))
     return replace(entry, display=_display(entry.request, around))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
@@ -19,11 +21,15 @@ from runs.domain.commands import CONTROL_PLANE, Caller, Command
 from runs.domain.contract import lease_seconds
 from runs.domain.errors import ActorNotAllowed, LeaseLost
 from runs.domain.facts import Json
+from runs.domain.holds import Hold
 from runs.domain.outgoing import full, has_limits
 from runs.domain.policy import ISOLATION
+from runs.domain.spending import Spent, caps_of
 from runs.domain.state import RunState
-from runs.domain.vocabulary import CLAIMABLE, Ev, Role, RunStatus
+from runs.domain.vocabulary import CLAIMABLE, Directive, Ev, Role, RunStatus
 from runs.models import Lease, Run, WorkerAccount
+from runs.models.holds import runs_held
+from runs.models.spending import read_spending, runs_over_spend
 
 ASKED_EVERY = timedelta(seconds=5)
 #: A waiting claim asks again by itself after this: bells may go unheard.
@@ -75,8 +81,11 @@ def lease_claim(
         roles=wanted, labels=offers, repositories=sorted(principal.repositories) or None
     )
     try:
+        stops = _stops_now() if lines else _NONE
         for line in lines:
-            if claim := _take(line, principal, roles=wanted, labels=offers, key=key):
+            if stops.close(line):
+                continue
+            if claim := _take(line, principal, stops, roles=wanted, labels=offers, key=key):
                 return claim
     except IntegrityError as error:
         # Two claims with one key at once: the other has it by now.
@@ -95,6 +104,38 @@ def begin_waiting(*, principal: Principal, roles: Iterable[str] = ()) -> Callabl
     backoff = store.seconds_to_next(roles=_wanted_roles(_worker(principal), roles))
     longest = ASK_AGAIN_SECONDS if backoff is None else min(ASK_AGAIN_SECONDS, backoff)
     return lambda seconds: bell.wait(heard, min(seconds, longest))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stops:
+    """What keeps runs from being claimed: holds, and what was spent today against the caps."""
+
+    holds: list[Hold]
+    platform_cap: Decimal | None
+    spent: Spent
+
+    def close(self, line: store.Line) -> bool:
+        """Whether a hold leaves nothing in this line, so that nothing of it need be locked."""
+        whole = any(hold.covers_repository(line.repository_id) for hold in self.holds)
+        return whole and line.role != Role.GIT_INTEGRATION
+
+    def over(self, line: store.Line, holds: list[Hold], policy: Json) -> Q:
+        """Runs of this line that are not to be claimed now.
+
+        A cancelled one is: somebody must ask the provider whether it had a pull request. And opening a pull
+        request costs nothing.
+        """
+        held = runs_held(holds) & ~Q(directive=Directive.CANCEL.value)
+        if line.role == Role.GIT_INTEGRATION:
+            return held
+        return held | runs_over_spend(line.repository_id, caps_of(policy, self.platform_cap), self.spent)
+
+
+_NONE: Final = _Stops([], None, {})
+
+
+def _stops_now() -> _Stops:
+    return _Stops(store.holds_in_force(), *read_spending())
 
 
 def _note_asking(worker: WorkerAccount, *, offers: list[str], isolation: str, version: str) -> None:
@@ -148,19 +189,22 @@ def _claim(lease: Lease, run: Run, *, replayed: bool = False) -> Claim:
 
 
 def _take(
-    line: store.Line, principal: Principal, *, roles: list[str], labels: list[str], key: str
+    line: store.Line, principal: Principal, stops: _Stops, *, roles: list[str], labels: list[str], key: str
 ) -> Claim | None:
     """The foremost run of a line, if policy lets this worker have it."""
     policy = store.effective_policy(line.repository_id).values
     if not _is_isolated_enough(principal, line, policy["require_isolation"]):
         return None
     with transaction.atomic():
+        store.share_holds()
+        # After the shared lock: whoever set a hold while we waited has committed it.
+        stopped = stops.over(line, store.holds_in_force(), policy)
         if key:
             store.lock_claim_key(principal.id, key)
         if not _has_room(line.repository_id, policy["max_concurrent_runs"]):
             return None
         held_back = line.role == Role.GIT_INTEGRATION and _is_full(line.repository_id, policy)
-        run = store.lock_foremost(line, labels=labels, pr_begun=held_back)
+        run = store.lock_foremost(line, labels=labels, pr_begun=held_back, stopped=stopped)
         if run is None:
             return None
         facts = {"lease_id": new_id("lease"), "roles": roles, "claim_key": key}

@@ -62,7 +62,7 @@ def sweep(limit: int | None = None) -> list[Swept]:
     Calling it twice, or in two processes at once, does nothing twice.
     """
     now = database_now()
-    done: list[Swept] = []
+    done = [Swept(run_id, "hold", Ev.CANCEL_REQUESTED.value) for run_id in service.cancel_held_runs()]
     leases = Lease.objects.filter(ended_at__isnull=True, expires_at__lte=now).order_by("expires_at", "pk")
     for run_id in _ids(leases, "run_id", limit):
         done += _safely(run_id, "lease", lambda run_id: [_lose_lease(run_id)])

@@ -57,6 +57,7 @@ class Context:
     lease_is_alive: bool = False  #: the token sent is the active lease's, and it has not expired
     #: What the task went through, given the run's state; read only where the run ends.
     history: Callable[[RunState], History] | None = None
+    held: Callable[[], str] = lambda: ""  #: the sentence of a hold over this run; "" where there is none
     new_id: Callable[[str], str] = lambda prefix: f"{prefix}_?"
     dice: float = 1.0  #: uniform in 0..1
 

@@ -22,6 +22,7 @@ from runs.domain.vocabulary import (
     CompletionMode,
     Directive,
     Gate,
+    Role,
     RunStatus,
     TaskStatus,
     Word,
@@ -80,8 +81,9 @@ for _state, (_icon, _tone) in _DRAWN.items():
 
 # --- what the table looks at ---------------------------------------------------------------------
 
-BACKOFF, HOLD, CAP, NO_WORKER = "backoff", "hold", "cap", "no_worker"
+BACKOFF, HOLD, SPEND, CAP, NO_WORKER = "backoff", "hold", "spend_cap", "cap", "no_worker"
 PULL_REQUESTS = "pull_requests"
+WAITS: Final = (BACKOFF, HOLD, SPEND, CAP, PULL_REQUESTS, NO_WORKER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,16 @@ class Standing:
     gate: str = ""
     blocked: str = ""  #: the retry rule that left it to a person
     undecidable: bool = False  #: nobody is left who may decide the open request
-    waiting: str = ""  #: backoff, hold, cap or no_worker
+    waiting: str = ""  #: one of ``WAITS``, or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Something that keeps runs from being claimed, in a sentence. Stamps; ``until`` "": nobody knows."""
+
+    sentence: str
+    since: str
+    until: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +115,15 @@ class Around:
     """What a run's wait depends on beside itself.
 
     ``now`` and all times are stamps. ``asked``: role → when a worker of that role last asked, that could
-    take this run. ``hold``: sentence of a hold in force. ``cap``: limit of runs at once that is reached.
+    take this run. ``hold``: a hold in force. ``spend``: a spend cap that is reached. ``cap``: the limit of
+    runs at once that is reached.
     """
 
     now: str
     asked: Mapping[str, str] = field(default_factory=dict)
     fresh_after: str = ""  #: who asked since then is there
-    hold: str = ""
+    hold: Stop | None = None
+    spend: Stop | None = None
     cap: int | None = None
     undecidable: bool = False
     full: Full | None = None  #: why no further pull request may be begun
@@ -140,25 +153,25 @@ def standing_of_task(task: TaskState, state: RunState | None, around: Around) ->
 
 
 def waits_for(state: RunState, around: Around) -> str:
-    """Why nobody works on a claimable run: backoff, hold, cap, no_worker, or "" where it is simply next."""
+    """Why nobody works on a claimable run: one of ``WAITS``, or "" where it is simply next."""
     if state.holder is not None or state.status not in CLAIMABLE:
         return ""
-    if state.not_before > around.now:
-        return BACKOFF
-    if around.hold:
-        return HOLD
-    if around.cap is not None:
-        return CAP
-    if around.full is not None and is_kept_in(state):
-        return PULL_REQUESTS
     role = CLAIMABLE[state.run_status]
     unseen = around.asked.get(role, "") < around.fresh_after
-    return NO_WORKER if unseen and free_since(state) < around.fresh_after else ""
+    holds_back = {
+        BACKOFF: state.not_before > around.now,
+        HOLD: around.hold is not None,
+        SPEND: around.spend is not None and role is not Role.GIT_INTEGRATION,  # a pull request costs nothing
+        CAP: around.cap is not None,
+        PULL_REQUESTS: around.full is not None and is_kept_in(state),
+        NO_WORKER: unseen and free_since(state) < around.fresh_after,
+    }
+    return next((reason for reason in WAITS if holds_back[reason]), "")
 
 
 def free_since(state: RunState) -> str:
     """Since when nobody holds an unleased run; the stamp from which its queue clock runs, too."""
-    return max(state.updated_at, state.not_before)
+    return max(state.idle_since, state.not_before)
 
 
 # --- the table of states -------------------------------------------------------------------------
@@ -209,7 +222,7 @@ TABLE: Final[tuple[Row, ...]] = (
         ),
     ),
     Row(D.NEEDS_REVIEW, ({"run_status": one_of(S.WAITING_FOR_APPROVAL)},)),
-    Row(D.WAITING, ({"waiting": one_of(BACKOFF, HOLD, CAP, PULL_REQUESTS, NO_WORKER)},)),
+    Row(D.WAITING, ({"waiting": one_of(*WAITS)},)),
     Row(
         D.RUNNING,
         (

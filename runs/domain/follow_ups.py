@@ -234,6 +234,12 @@ def _complete(state: RunState, why: str) -> Follow:
 # --- pull request ---------------------------------------------------------------------------------
 
 
+def _after_auto_pr(state: RunState, event: Event, context: Context) -> Follow:
+    """Who judged may hold the git integration's role, too: a hold takes the run from them here."""
+    if state.holder is not None and (why := context.held()):
+        yield Draft(Ev.LEASE_RELEASED, state.status, {"reason": why}, Role.CONTROL_PLANE)
+
+
 def _after_pr(state: RunState, event: Event, context: Context) -> Follow:
     yield from _complete(state, f"Branch {event.payload['branch']} is open.")
 
@@ -390,6 +396,7 @@ _FOLLOWERS: Final[dict[str, Callable[[RunState, Event, Context], Follow]]] = {
     Ev.VERIFICATION_FAILED_RETRYABLE: _after_checks,
     Ev.JUDGE_REQUIRES_FIX: _after_repair,
     Ev.JUDGE_PASSED: _after_judge,
+    Ev.AUTO_PR_ALLOWED: _after_auto_pr,
     Ev.PR_CREATED: _after_pr,
     Ev.PR_CREATION_FAILED: _after_pr_failure,
     Ev.TOOL_REQUESTED: _after_tool_request,

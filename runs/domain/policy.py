@@ -76,6 +76,7 @@ DEFAULTS: Final[Json] = {
     "budget": BUDGET,
     "budget_ceiling": {},
     "spend_cap_usd_per_day": None,
+    "submitter_spend_cap_usd_per_day": None,
     "max_concurrent_runs": None,
     "timeouts": TIMEOUTS,
     "on_budget_exceeded": "stop",
@@ -110,7 +111,14 @@ MEANINGS: Final[dict[str, str]] = {
     "require_isolation": "The least isolation with which a worker may do the work",
     "budget": "Limits of runs whose contract names none",
     "budget_ceiling": "Limits that no contract may exceed",
-    "spend_cap_usd_per_day": "US dollars a day, beyond which no run is claimed; null: none",
+    "spend_cap_usd_per_day": (
+        "US dollars that the repository's runs may report in a day (UTC) before no more is claimed; "
+        "in the platform's policy also what all runs together may; null: no cap"
+    ),
+    "submitter_spend_cap_usd_per_day": (
+        "US dollars that the runs of one person's tasks, in all repositories, may report in a day (UTC) "
+        "before no more of theirs is claimed here; null: no cap"
+    ),
     "max_concurrent_runs": "How many begun runs of the repository may be leased at once; null: no limit",
     "timeouts": "Seconds until the sweep acts, one clock each",
     "on_budget_exceeded": "What happens at a limit: the run stops, or a person is asked",
@@ -209,6 +217,7 @@ STRICTER: Final[dict[str, Pair]] = {
     "budget": _each(_last),
     "budget_ceiling": _each(_lowest),
     "spend_cap_usd_per_day": _lowest,
+    "submitter_spend_cap_usd_per_day": _lowest,
     "max_concurrent_runs": _lowest,
     "timeouts": _each(_lowest),
     "on_budget_exceeded": _ranked("ask", "stop"),
@@ -320,7 +329,7 @@ def _wrong_number(name: str, value: Any) -> str | None:
         return None if is_number(value) and 0 <= value <= 1 else "must be a number from 0 to 1"
     if value is None and DEFAULTS[name] is None:
         return None
-    money = name == "spend_cap_usd_per_day" and is_money(value)
+    money = name.endswith("spend_cap_usd_per_day") and is_money(value)
     return None if money or (is_number(value) and 0 < value <= MOST) else "must be a number above 0"
 
 

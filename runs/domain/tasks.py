@@ -75,7 +75,7 @@ class TaskState:
     labels: list[str] = field(default_factory=list)
     instructions: list[Json] = field(default_factory=list)
     rejection_reasons: list[str] = field(default_factory=list)
-    blocked: Json | None = None  #: {reason, rule}: what a person must mend, while no gate is open
+    blocked: Json | None = None  #: {reason, rule, since}: what a person must mend, while no gate is open
     runs_made: int = 0
     latest_run_id: str = ""
     created_at: str = ""
@@ -115,7 +115,8 @@ def evolve_task(state: TaskState, event: Event) -> None:
             state.runs_made, state.latest_run_id = facts["attempt_no"], facts["run_id"]
             state.blocked = None
         case TaskEv.PERSON_NEEDED | TaskEv.WORK_RESUMED:
-            state.blocked = facts.get("blocked")
+            found = facts.get("blocked")
+            state.blocked = {**found, "since": event.recorded_at} if found else None
         case TaskEv.INSTRUCTION_ADDED:
             state.instructions.append(_instruction(len(state.instructions) + 1, payload["text"], event))
         case TaskEv.PRIORITY_CHANGED:

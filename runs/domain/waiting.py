@@ -7,16 +7,27 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from runs.domain.display import BACKOFF, CAP, HOLD, NO_WORKER, PULL_REQUESTS, Around, free_since, waits_for
+from runs.domain.display import (
+    BACKOFF,
+    CAP,
+    HOLD,
+    NO_WORKER,
+    PULL_REQUESTS,
+    SPEND,
+    Around,
+    free_since,
+    waits_for,
+)
 from runs.domain.facts import Json, moment
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
 from runs.domain.times import clock, spell
-from runs.domain.vocabulary import CLAIMABLE, OWNER, Directive, Gate, RunStatus
+from runs.domain.vocabulary import CLAIMABLE, OWNER, Directive, Gate, Role, RunStatus
 
 REASONS: Final = {
     BACKOFF: "Backoff",
     HOLD: "A hold",
+    SPEND: "A spend cap",
     CAP: "The limit of runs at once",
     PULL_REQUESTS: "The limit on pull requests",
     NO_WORKER: "No worker",
@@ -52,7 +63,7 @@ def waiting_for(state: RunState | None, task: TaskState, around: Around, due: st
     ``due``: stamp of the next clock that runs out (``clocks.deadlines``), if any.
     """
     if state is None or state.is_terminal:
-        return _blocked(task)
+        return _blocked(task) if state is None or task.latest_run_id in ("", state.id) else None
     if state.directive in (Directive.CANCEL, Directive.WIND_DOWN):
         return _stopping(state, due)
     if state.directive == Directive.PAUSE and state.holder is None:
@@ -70,7 +81,8 @@ def _blocked(task: TaskState) -> Wait | None:
     renew = task.blocked["rule"] == "access_to_renew"
     advice = "Say when access is renewed." if renew else "Retry it or cancel it."
     sentence = f"{task.blocked['reason']} {advice}"
-    return Wait("access" if renew else "person", task.updated_at, "", "operator", sentence)
+    since = task.blocked.get("since") or task.updated_at
+    return Wait("access" if renew else "person", since, "", "operator", sentence)
 
 
 def _stopping(state: RunState, due: str) -> Wait:
@@ -94,21 +106,25 @@ def _paused(state: RunState) -> Wait:
     return Wait("paused", since, "", "operator", f"Paused by {by}; it goes on when somebody resumes it.")
 
 
+#: Why the run waits at a gate, whose move it is, and the sentence before "…, due at 10:00".
+_GATES: Final = {
+    Gate.PLAN: ("review", "reviewer", "Review of the plan, requested {age} ago"),
+    Gate.PATCH: ("review", "reviewer", "Review of the patch, requested {age} ago"),
+    Gate.TOOL_CALL: ("review", "reviewer", "Review of a tool call, requested {age} ago"),
+    Gate.BUDGET: ("budget", "reviewer", "The budget is spent, asked {age} ago"),
+    Gate.QUESTION: ("question", "submitter", "A question, asked {age} ago"),
+}
+
+
 def _gate(gate: Json, around: Around) -> Wait:
-    since, until, now = gate["opened_at"], gate.get("due_at") or "", moment(around.now)
-    age = spell(now - moment(since))
-    until_words = f", due at {clock(until, now=around.now)}" if until else ""
-    kind = Gate(gate["gate"])
+    since, until = gate["opened_at"], gate.get("due_at") or ""
+    reason, whose, text = _GATES[Gate(gate["gate"])]
     if around.undecidable:
         sentence = "Nobody is left who may decide: everybody with the role has worked on this."
-        return Wait("review", since, until, "admin", sentence)
-    if kind is Gate.BUDGET:
-        return Wait("budget", since, until, "operator", f"The budget is spent, asked {age} ago{until_words}.")
-    if kind is Gate.QUESTION:
-        return Wait("question", since, until, "submitter", f"A question, asked {age} ago{until_words}.")
-    things = {Gate.PLAN: "the plan", Gate.PATCH: "the patch", Gate.TOOL_CALL: "a tool call"}
-    sentence = f"Review of {things[kind]}, requested {age} ago{until_words}."
-    return Wait("review", since, until, "reviewer", sentence)
+        return Wait(reason, since, until, "admin", sentence)
+    age = spell(moment(around.now) - moment(since))
+    until_words = f", due at {clock(until, now=around.now)}" if until else ""
+    return Wait(reason, since, until, whose, f"{text.format(age=age)}{until_words}.")
 
 
 def _working(state: RunState, holder: Json, around: Around, due: str) -> Wait:
@@ -121,32 +137,31 @@ def _working(state: RunState, holder: Json, around: Around, due: str) -> Wait:
 
 
 def _unleased(state: RunState, around: Around, due: str) -> Wait | None:
-    reason, since = waits_for(state, around), free_since(state)
     if state.run_status not in CLAIMABLE:
         return None
-    role = CLAIMABLE[state.run_status]
+    reason, since = waits_for(state, around), free_since(state)
     if reason == BACKOFF:
         left = spell(moment(state.not_before) - moment(around.now))
         sentence = f"Tries again in {left}, after a pause."
-        return Wait(BACKOFF, state.updated_at, state.not_before, "control_plane", sentence)
-    if reason == HOLD:
-        return Wait(HOLD, since, due, "operator", around.hold)
+        return Wait(BACKOFF, state.idle_since, state.not_before, "control_plane", sentence)
+    stop = {HOLD: around.hold, SPEND: around.spend}.get(reason)
+    if stop is not None:
+        whose = "operator" if reason == HOLD else "control_plane"
+        return Wait(reason, max(since, stop.since), stop.until, whose, stop.sentence)
     if reason in (CAP, PULL_REQUESTS):
         return _limited(reason, around, since, due)
+    return _in_line(CLAIMABLE[state.run_status], reason, since, around, due)
+
+
+def _in_line(role: Role, reason: str, since: str, around: Around, due: str) -> Wait:
     age = spell(moment(around.now) - moment(since))
     if reason == NO_WORKER:
         asked = around.asked.get(role, "")
         seen = f"none has asked since {clock(asked, now=around.now)}" if asked else "none has ever asked"
-        return Wait(
-            NO_WORKER, since, due, role.value, f"Waiting {age} for a worker with role {role}: {seen}."
-        )
-    return Wait(
-        "queue",
-        since,
-        due,
-        role.value,
-        f"In the queue for {age}; the next free {role.label.lower()} takes it.",
-    )
+        sentence = f"Waiting {age} for a worker with role {role}: {seen}."
+        return Wait(NO_WORKER, since, due, role.value, sentence)
+    sentence = f"In the queue for {age}; the next free {role.label.lower()} takes it."
+    return Wait("queue", since, due, role.value, sentence)
 
 
 def _limited(reason: str, around: Around, since: str, due: str) -> Wait:

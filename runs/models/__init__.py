@@ -1,11 +1,13 @@
 """Columns, constraints, triggers and FSM edges. No decisions."""
 
 from runs.models.checks import Alarm, FoldCheckpoint, LogCheck
+from runs.models.holds import Hold
 from runs.models.logs import LiveLog, LogChunk
 from runs.models.outcomes import RunOutcome
 from runs.models.people import ApiToken, Person, RoleGrant, WorkerAccount
 from runs.models.repositories import Policy, PolicyVersion, Repository
 from runs.models.runs import Attempt, Run, RunEvent, Step
+from runs.models.spending import DaySpend
 from runs.models.tasks import Instruction, Task, TaskEvent
 from runs.models.work import Artifact, Delivery, Lease, OutboxMessage, PullRequest, Refusal
 
@@ -14,8 +16,10 @@ __all__ = [
     "ApiToken",
     "Artifact",
     "Attempt",
+    "DaySpend",
     "Delivery",
     "FoldCheckpoint",
+    "Hold",
     "Instruction",
     "Lease",
     "LiveLog",

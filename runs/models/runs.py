@@ -43,6 +43,7 @@ class Run(RunLifecycle):
         default=0, help_text="Smaller goes first: age in seconds less priority."
     )
     not_before = models.DateTimeField(null=True, blank=True)
+    idle_since = models.DateTimeField(null=True, blank=True, help_text="Since when nobody holds it.")
     needs = ArrayField(models.CharField(max_length=100), default=list, blank=True)
     failure_category = models.CharField(max_length=30, blank=True)
     gate = models.CharField(max_length=20, blank=True)

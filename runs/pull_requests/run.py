@@ -99,7 +99,7 @@ def _settle(work: _Work) -> Done:
     ):
         try:
             cancelled = work.claim.state.directive == Directive.CANCEL
-            command = _reconcile(work) if cancelled else _create(work)
+            command = _reconcile(work) if cancelled else _held(work) or _create(work)
         except Exception as error:
             log.exception("pull_request_failed", run_id=work.run.pk)
             why = f"{type(error).__name__}: {error}"
@@ -112,6 +112,15 @@ def _settle(work: _Work) -> Done:
         log.warning("pull_request_refused", run_id=work.run.pk, code=refusal.code)
         return Done(work.run.pk, refused=refusal.code)
     return Done(work.run.pk, command.event.value)
+
+
+def _held(work: _Work) -> Command | None:
+    """A hold that was set since the claim: nothing is pushed, and the run waits for its end."""
+    hold = service.hold_over(work.run)
+    if hold is None:
+        return None
+    reason = hold.sentence(now=stamp(database_now()))
+    return Command(Ev.LEASE_RELEASED, {"reason": reason}, CONTROL_PLANE, key="")
 
 
 def _create(work: _Work) -> Command:

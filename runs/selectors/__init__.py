@@ -7,7 +7,6 @@ from runs.selectors.display import (
     display_for_task,
     shown_run,
     shown_task,
-    wait_of_run,
 )
 from runs.selectors.policies import effective_policies
 from runs.selectors.surroundings import Surroundings, read_surroundings
@@ -22,5 +21,4 @@ __all__ = [
     "read_surroundings",
     "shown_run",
     "shown_task",
-    "wait_of_run",
 ]

@@ -19,8 +19,9 @@ from runs.domain.display import (
 from runs.domain.facts import Json
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
-from runs.domain.waiting import Wait, waiting_for
+from runs.domain.waiting import waiting_for
 from runs.models import Run, Task
+from runs.models.holds import covered_of
 from runs.selectors.surroundings import Surroundings
 
 #: (action, task id, run id, approval id) → the address that does it.
@@ -95,21 +96,15 @@ def _display(
     }
 
 
-def wait_of_run(
-    *, state: RunState, task: TaskState, contract: Json, surroundings: Surroundings
-) -> Wait | None:
-    """What a run waits for, with the clock that ends the wait. No query."""
-    return waiting_for(state, task, surroundings.around(state), surroundings.due(state, contract))
-
-
 def shown_run(run: Run, *, principal: Principal, surroundings: Surroundings, hrefs: Hrefs = api_href) -> Json:
     """``{display, waiting_for}`` of a run row with its task; ``waiting_for`` may be None. No query."""
     state, task = RunState.from_json(run.state), TaskState.from_json(run.task.state)
-    wait = wait_of_run(state=state, task=task, contract=run.task.contract, surroundings=surroundings)
+    around = surroundings.around(state, covered_of(run.task))
+    wait = waiting_for(state, task, around, surroundings.due(state, run.task.contract))
     display = display_for_run(
         state=state,
         task=task,
-        around=surroundings.around(state),
+        around=around,
         allowed=allowed_to(principal, run.task),
         hrefs=hrefs,
     )
@@ -122,12 +117,8 @@ def shown_task(
     """``{display, waiting_for}`` of a task row and its latest run. No query."""
     state = RunState.from_json(run.state) if run else None
     told = TaskState.from_json(task.state)
-    wait = (
-        wait_of_run(state=state, task=told, contract=task.contract, surroundings=surroundings)
-        if state
-        else None
-    )
-    around = surroundings.around(state or RunState(repository_id=task.repository_id))
+    around = surroundings.around(state or RunState(repository_id=task.repository_id), covered_of(task))
+    wait = waiting_for(state, told, around, surroundings.due(state, task.contract)) if state else None
     display = display_for_task(
         task=told, run=state, around=around, allowed=allowed_to(principal, task), hrefs=hrefs
     )

@@ -1,8 +1,10 @@
-"""Whose turn a review is. Runs know no approvals: ``agentplatform.wiring`` says whom to ask."""
+"""Whose turn a review is, and which are nobody's.
+
+Runs know no approvals: ``agentplatform.wiring`` says whom to ask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from runs.auth import Principal
@@ -10,6 +12,9 @@ from runs.auth import Principal
 #: Ids of the runs whose open request this person may decide or answer.
 Turns = Callable[[Principal], frozenset[str]]
 _ASKED: Final[list[Turns]] = []
+#: Of these repositories, ids of the runs whose open request nobody is left to decide.
+Stuck = Callable[[Collection[str]], frozenset[str]]
+_ASKED_STUCK: Final[list[Stuck]] = []
 
 
 def ask(turns: Turns) -> None:
@@ -21,3 +26,14 @@ def ask(turns: Turns) -> None:
 def turns_of(principal: Principal) -> frozenset[str]:
     """Runs that wait for this person. As many queries as those who were introduced say."""
     return frozenset().union(*(turns(principal) for turns in _ASKED))
+
+
+def ask_stuck(stuck: Stuck) -> None:
+    """Introduce who knows which requests nobody can decide; asked with the surroundings of runs."""
+    if stuck not in _ASKED_STUCK:
+        _ASKED_STUCK.append(stuck)
+
+
+def stuck_in(repository_ids: Collection[str]) -> frozenset[str]:
+    """Runs of these repositories that wait for a decision nobody may make."""
+    return frozenset().union(*(stuck(repository_ids) for stuck in _ASKED_STUCK))

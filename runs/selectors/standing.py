@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q
 
 from runs.domain.display import (
     BACKOFF,
@@ -13,14 +13,17 @@ from runs.domain.display import (
     HOLD,
     NO_WORKER,
     PULL_REQUESTS,
+    SPEND,
     TABLE,
+    WAITS,
     Display,
     Values,
     Where,
 )
 from runs.domain.facts import moment
-from runs.domain.vocabulary import ACTIVE, TASK_FINAL, Directive, RunStatus, TaskStatus
+from runs.domain.vocabulary import ACTIVE, TASK_FINAL, Directive, Role, RunStatus, TaskStatus
 from runs.models import Lease, Run
+from runs.models.holds import runs_held
 from runs.selectors.surroundings import Surroundings
 
 Column = Callable[[Values], Q]
@@ -46,13 +49,17 @@ def tasks_shown_as(state: Display, surroundings: Surroundings) -> Q:
 def runs_waiting_for(reason: str, surroundings: Surroundings) -> Q:
     """Unfinished runs that wait for this reason (``runs.domain.waiting.REASONS``)."""
     leased = Exists(Lease.objects.filter(run=OuterRef("pk"), ended_at__isnull=True))
-    if reason in (BACKOFF, HOLD, CAP, PULL_REQUESTS, NO_WORKER):
+    if reason in WAITS:
         return runs_shown_as(Display.WAITING, surroundings) & _waiting(surroundings)(frozenset({reason}))
     plain = Q(directive=Directive.CONTINUE.value, status__in=_ACTIVE)
+    blocked = ~Q(status__in=_ACTIVE) & Q(
+        task__status=TaskStatus.WAITING_FOR_APPROVAL.value, task__latest_run_id=F("pk")
+    )
+    renew = Q(task__state__blocked__rule="access_to_renew")
     known = {
-        "queue": plain
-        & ~Q(claim_role="")
-        & ~_waiting(surroundings)(frozenset({BACKOFF, HOLD, CAP, PULL_REQUESTS, NO_WORKER})),
+        "access": blocked & renew,
+        "person": blocked & ~renew,
+        "queue": plain & ~Q(claim_role="") & ~_waiting(surroundings)(frozenset(WAITS)),
         "review": plain & Q(gate__in=["plan", "patch", "tool_call"]),
         "budget": plain & Q(gate="budget"),
         "question": plain & Q(gate="question"),
@@ -118,7 +125,7 @@ def _run_columns(surroundings: Surroundings) -> dict[str, Column]:
         "directive": _words("directive"),
         "leased": _flag(Q(leased)),
         "gate": _words("gate"),
-        "undecidable": _constant(False),  # noqa: FBT003
+        "undecidable": _flag(Q(pk__in=sorted(surroundings.stuck))),
         "waiting": _waiting(surroundings),
     }
 
@@ -138,18 +145,25 @@ _TASK_COLUMNS: Final[dict[str, Column]] = {
 def _waiting(surroundings: Surroundings) -> Column:
     """``display.waits_for``: claim_role is empty while a run is leased or not claimable."""
     free, fresh_after = ~Q(claim_role=""), moment(surroundings.fresh_after)
-    backoff = free & Q(not_before__gt=surroundings.now)
-    cap = free & Q(repository_id__in=surroundings.full_repositories()) & ~backoff
-    idle = Q(updated_at__lt=fresh_after) & (Q(not_before__isnull=True) | Q(not_before__lt=fresh_after))
-    kept = free & Q(
+    idle = Q(idle_since__lt=fresh_after) & (Q(not_before__isnull=True) | Q(not_before__lt=fresh_after))
+    kept = Q(
         repository_id__in=surroundings.kept_in_repositories(),
         status=RunStatus.PR_CREATING.value,
         directive=Directive.CONTINUE.value,
         state__pr_begun=False,
     )
-    kept = kept & ~backoff & ~cap
-    nobody = free & idle & ~_asked_for(surroundings) & ~backoff & ~cap & ~kept
-    by_reason = {BACKOFF: backoff, CAP: cap, PULL_REQUESTS: kept, NO_WORKER: nobody}
+    conditions = {
+        BACKOFF: Q(not_before__isnull=False) & Q(not_before__gt=surroundings.now),
+        HOLD: runs_held(surroundings.holds),
+        SPEND: ~Q(claim_role=Role.GIT_INTEGRATION) & surroundings.runs_over_spend(),
+        CAP: Q(repository_id__in=surroundings.full_repositories()),
+        PULL_REQUESTS: kept,
+        NO_WORKER: idle & ~_asked_for(surroundings),
+    }
+    by_reason, above = {}, NEVER
+    for reason in WAITS:  # the first that holds, as in ``display.waits_for``
+        by_reason[reason] = free & conditions[reason] & ~above
+        above = above | conditions[reason]
 
     def column(values: Values) -> Q:
         found = NEVER

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final
 
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from agentplatform.clock import database_now
 from runs.domain.clocks import Deadline, deadlines
-from runs.domain.display import Around
+from runs.domain.display import Around, Stop
 from runs.domain.facts import Json, stamp
+from runs.domain.holds import Covered, Hold, longest
 from runs.domain.outgoing import Full, Outgoing, full, has_limits
 from runs.domain.policy import Effective
+from runs.domain.spending import SpendScope, Spent, caps_of, next_day, reached
 from runs.domain.state import RunState
+from runs.models import Hold as HoldRow
 from runs.models import Lease, WorkerAccount
+from runs.models.spending import read_spending, runs_over_spend
 from runs.selectors.policies import effective_policies
+from runs.selectors.reviews import stuck_in
 from runs.service import outgoing_of
 
 #: A worker that asked within this time is there; a waiting one asks again after 30 s at most.
@@ -33,15 +39,47 @@ class Surroundings:
     held: dict[str, int] = field(default_factory=dict)  #: repository id → active leases
     outgoing: dict[str, Outgoing] = field(default_factory=dict)  #: of repositories with a limit on it
     askers: tuple[tuple[frozenset[str], frozenset[str], str], ...] = ()  #: (roles, repositories, last asked)
+    holds: tuple[Hold, ...] = ()
+    platform_cap: Decimal | None = None
+    spent: Spent = field(default_factory=dict)
+    stuck: frozenset[str] = frozenset()  #: ids of runs whose open request nobody is left to decide
 
-    def around(self, state: RunState) -> Around:
-        """What this run's wait depends on."""
+    def around(self, state: RunState, covered: Covered) -> Around:
+        """What this run's wait depends on; ``covered`` is what of its task holds and caps look at."""
         asked: dict[str, str] = {}
         for roles, repositories, at in self.askers:
             if not repositories or state.repository_id in repositories:
                 asked.update({role: max(at, asked.get(role, "")) for role in roles})
         cap = self._cap_reached(state.repository_id)
-        return Around(stamp(self.now), asked, self.fresh_after, cap=cap, full=self._full(state.repository_id))
+        return Around(
+            stamp(self.now),
+            asked,
+            self.fresh_after,
+            hold=self._hold(covered),
+            spend=self._spend_cap(covered),
+            cap=cap,
+            full=self._full(state.repository_id),
+            undecidable=state.id in self.stuck,
+        )
+
+    def _hold(self, covered: Covered) -> Stop | None:
+        hold = longest(self.holds, covered)
+        return Stop(hold.sentence(now=stamp(self.now)), hold.since, hold.until) if hold else None
+
+    def _spend_cap(self, covered: Covered) -> Stop | None:
+        cap = reached(covered, self._caps(covered.repository_id), self.spent)
+        return Stop(cap.sentence, "", next_day(self.now)) if cap else None
+
+    def _caps(self, repository_id: str) -> dict[SpendScope, Decimal]:
+        policy = self.policies.get(repository_id)
+        return caps_of(policy.values, self.platform_cap) if policy else {}
+
+    def runs_over_spend(self) -> Q:
+        """Runs that a spend cap stops, as a condition on runs; ``_spend_cap`` as SQL."""
+        found = Q(pk__in=[])
+        for repository_id in self.policies:
+            found |= runs_over_spend(repository_id, self._caps(repository_id), self.spent)
+        return found
 
     @property
     def fresh_after(self) -> str:
@@ -79,18 +117,23 @@ class Surroundings:
 
 
 def read_surroundings(*, repository_ids: Iterable[str]) -> Surroundings:
-    """The surroundings of runs in these repositories. Five queries, however many there are,
-    and two more where one of the repositories limits its pull requests."""
+    """The surroundings of runs in these repositories. Eight queries, however many there are; two more where
+    one of the repositories limits its pull requests, and five where reviews are open."""
     ids = set(repository_ids)
     held = Lease.objects.filter(repository_id__in=ids, ended_at__isnull=True)
     counted = held.values_list("repository_id").annotate(n=Count("pk"))
     workers = WorkerAccount.objects.filter(disabled_at__isnull=True, last_asked_at__isnull=False)
     policies = effective_policies(repository_ids=ids)
     limited = [pk for pk, policy in policies.items() if has_limits(policy.values)]
+    platform_cap, spent = read_spending()
     return Surroundings(
         now=database_now(),
         policies=policies,
         outgoing=outgoing_of(limited) if limited else {},
+        holds=tuple(row.as_fact() for row in HoldRow.objects.in_force()),
+        platform_cap=platform_cap,
+        spent=spent,
+        stuck=stuck_in(ids),
         held=dict(counted),
         askers=tuple(
             (

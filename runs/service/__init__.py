@@ -4,6 +4,7 @@ from runs.service.accounts import person_create, repository_create, worker_creat
 from runs.service.aftermath import parts_cancel
 from runs.service.follow_ups import follow_up
 from runs.service.gates import Held, guards_with_waiver, run_lock
+from runs.service.holds import cancel_held_runs, hold_lift, hold_over, hold_set
 from runs.service.people import run_direct, run_note
 from runs.service.pull_requests import (
     outgoing_of,
@@ -32,8 +33,12 @@ __all__ = [
     "access_renewed",
     "apply_batch",
     "apply_event",
+    "cancel_held_runs",
     "follow_up",
     "guards_with_waiver",
+    "hold_lift",
+    "hold_over",
+    "hold_set",
     "instruction_add",
     "outgoing_of",
     "parts_cancel",

@@ -19,12 +19,14 @@ from runs.domain.decide import admit, decide, first_events, request_fingerprint
 from runs.domain.errors import IdempotencyKeyReused, Invalid, Refusal
 from runs.domain.facts import CONTROL_PLANE as CONTROL_PLANE_ACTOR
 from runs.domain.facts import Event, Json, stamp
+from runs.domain.holds import longest
 from runs.domain.log_limits import LogLimits
 from runs.domain.payloads import check_payload
 from runs.domain.state import Changes, RunState
 from runs.domain.tasks import TaskState, moves_of_run
 from runs.domain.vocabulary import TaskEv
 from runs.models import Lease, Run, Task
+from runs.models.holds import covered_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +170,15 @@ def _context(hand: _Hand, command: Command, *, lease_is_alive: bool) -> Context:
         log_limits=LogLimits(settings.RUN_MAX_EVENTS, settings.RUN_MAX_LOG_BYTES),
         lease_is_alive=lease_is_alive,
         history=lambda ended: store.history_of(taken.run, ended, around.contract),
+        held=lambda: _held(taken.run, taken.now),
         new_id=new_id,
         dice=random.random(),  # noqa: S311  jitter, not a secret
     )
+
+
+def _held(run: Run, now: datetime) -> str:
+    hold = longest(store.holds_in_force(), covered_of(run.task))
+    return hold.sentence(now=stamp(now)) if hold else ""
 
 
 def _is_alive(hand: _Hand, command: Command) -> bool:

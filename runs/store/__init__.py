@@ -7,6 +7,7 @@ modules named in the import rules may call this; decisions are made in ``runs.do
 from runs.store.bell import BELL, ring
 from runs.store.chain import hash_of, lease_token, mac
 from runs.store.claims import Line, claimable_lines, lock_claim_key, lock_foremost, seconds_to_next
+from runs.store.holds import end_hold, holds_in_force, insert_hold, lock_holds, share_holds
 from runs.store.locks import lock_repository, lock_run, lock_task
 from runs.store.outbox import (
     CONSUMERS,
@@ -57,6 +58,7 @@ __all__ = [
     "claim_deliveries",
     "claimable_lines",
     "effective_policy",
+    "end_hold",
     "event_of",
     "events_of",
     "extend_lease",
@@ -65,11 +67,14 @@ __all__ = [
     "hash_of",
     "history_of",
     "holds",
+    "holds_in_force",
+    "insert_hold",
     "insert_run",
     "lease_and_clock",
     "lease_token",
     "lock_claim_key",
     "lock_foremost",
+    "lock_holds",
     "lock_repository",
     "lock_run",
     "lock_task",
@@ -82,6 +87,7 @@ __all__ = [
     "row_columns",
     "seconds_to_next",
     "settle_delivery",
+    "share_holds",
     "step_columns",
     "surroundings",
     "take_run",

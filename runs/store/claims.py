@@ -105,8 +105,9 @@ def seconds_to_next(*, roles: Sequence[str]) -> float | None:
     return None if row is None else max(row[0], 0.0)
 
 
-def lock_foremost(line: Line, *, labels: Sequence[str], pr_begun: bool = False) -> Run | None:
-    """The foremost run of a line that nobody else has in hand, locked; its task comes along unlocked.
+def lock_foremost(line: Line, *, labels: Sequence[str], stopped: Q, pr_begun: bool = False) -> Run | None:
+    """The foremost run of a line that is not ``stopped`` and that nobody else has in hand, locked; its task
+    comes along unlocked.
 
     Whether it may be claimed is looked at again under the lock. With ``pr_begun`` only those count whose
     pull request was begun: a limit that is reached keeps all others in.
@@ -116,7 +117,13 @@ def lock_foremost(line: Line, *, labels: Sequence[str], pr_begun: bool = False) 
     begun_alone = Q(state__pr_begun=True) if pr_begun else Q()
     rows = Run.objects.select_for_update(of=("self",), skip_locked=True).select_related("task")
     found = rows.exclude(claim_role="").filter(
-        able, due, begun_alone, claim_role=line.role, begun=line.begun, repository_id=line.repository_id
+        able,
+        due,
+        begun_alone,
+        ~stopped,
+        claim_role=line.role,
+        begun=line.begun,
+        repository_id=line.repository_id,
     )
     return found.order_by("queue_key", "pk").first()
 

@@ -26,6 +26,7 @@ from runs.store.claims import SECONDS_PER_PRIORITY
 from runs.store.outbox import publish_run
 from runs.store.outcomes import write_outcome
 from runs.store.reads import Surroundings
+from runs.store.spending import record_spending
 
 
 def insert_run(*, run_id: str, task: Task, attempt_no: int, now: datetime) -> Run:
@@ -58,6 +59,7 @@ def write(
         rows.insert(cursor, RunEvent, [_event_columns(event) for event in sealed])
         _move(cursor, run, sealed)
         _project(cursor, run, sealed[-1], state, around)
+        record_spending(cursor, run, before, state)
         _write_attempts(cursor, run.pk, changes)
         _write_steps(cursor, run.pk, changes)
         _end_lease(cursor, sealed, before, state)
@@ -138,6 +140,7 @@ def row_columns(state: RunState, around: Surroundings) -> Json:
         "begun": state.status not in (RunStatus.CREATED, RunStatus.QUEUED),
         "queue_key": queued - state.priority * SECONDS_PER_PRIORITY,
         "not_before": moment(state.not_before) if state.not_before else None,
+        "idle_since": moment(state.idle_since) if state.idle_since else None,
         "failure_category": (state.failure or {}).get("category", ""),
         "gate": (state.gate or {}).get("gate", ""),
         "cost_usd": Decimal(state.used["cost_usd"]),

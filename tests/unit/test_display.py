@@ -12,10 +12,12 @@ from runs.domain.display import (
     BACKOFF,
     CAP,
     HOLD,
+    SPEND,
     TABLE,
     Around,
     Display,
     Standing,
+    Stop,
     display_state,
     missing,
     standing_of_run,
@@ -30,6 +32,7 @@ from runs.domain.vocabulary import Directive, Gate, RunStatus, TaskStatus
 from runs.domain.waiting import REASONS, waiting_for
 
 NOW = "2026-07-03T10:06:00.000000Z"
+LATER = "2026-07-03T12:00:00.000000Z"
 FRESH = "2026-07-03T10:05:00.000000Z"
 AROUND = Around(NOW, dict.fromkeys(("worker", "agent_runtime", "verifier", "judge"), NOW), FRESH)
 HOLDER = {"worker_id": "wrk_1", "worker_name": "eu-3", "since": "2026-07-03T10:02:00.000000Z"}
@@ -40,6 +43,7 @@ def run(status: RunStatus, **more: object) -> RunState:
         id="run_1",
         status=status.value,
         updated_at=NOW,
+        idle_since=NOW,
         repository_id="repo_1",
         worker_name="eu-3",
     )
@@ -159,7 +163,7 @@ def test_a_backoff_waits_and_says_until_when():
 def test_a_fresh_run_is_queued_and_an_old_one_without_workers_waits():
     nobody = Around(NOW, {"verifier": "2026-07-03T10:02:00.000000Z"}, FRESH)
     assert shown(run(RunStatus.QUEUED), around=nobody) is Display.QUEUED
-    old = run(RunStatus.PATCH_READY, updated_at="2026-07-03T10:02:00.000000Z")
+    old = run(RunStatus.PATCH_READY, idle_since="2026-07-03T10:02:00.000000Z")
     assert shown(old, around=nobody) is Display.WAITING
     wait = waiting_for(old, task(), nobody)
     assert wait is not None
@@ -168,12 +172,31 @@ def test_a_fresh_run_is_queued_and_an_old_one_without_workers_waits():
 
 
 def test_a_hold_and_a_full_repository_are_named():
-    held = Around(NOW, hold="Held by carol until 12:00: the forge is down.")
+    held = Around(NOW, hold=Stop("Everything is held by carol.", NOW, LATER))
+    spent = Around(NOW, spend=Stop("The cap is reached.", "", LATER))
     full = Around(NOW, cap=2)
     state = run(RunStatus.QUEUED)
-    assert (waits_for(state, held), waits_for(state, full)) == (HOLD, CAP)
-    assert waiting_for(state, task(), held).sentence == held.hold  # type: ignore[union-attr]
+    assert [waits_for(state, around) for around in (held, spent, full)] == [HOLD, SPEND, CAP]
+    wait = waiting_for(state, task(), held)
+    assert wait is not None
+    assert wait == (HOLD, NOW, LATER, "operator", "Everything is held by carol.")
+    assert waiting_for(state, task(), spent) == (SPEND, NOW, LATER, "control_plane", "The cap is reached.")
     assert "limit of 2 runs" in waiting_for(state, task(), full).sentence  # type: ignore[union-attr]
+
+
+def test_a_pull_request_is_opened_whatever_was_spent():
+    spent = Around(NOW, spend=Stop("The cap is reached.", "", LATER))
+    assert waits_for(run(RunStatus.PR_CREATING), spent) == ""
+
+
+def test_a_remark_does_not_make_anybody_wait_anew():
+    state = run(RunStatus.QUEUED, idle_since="2026-07-03T09:02:00.000000Z", updated_at=NOW)
+    assert waiting_for(state, task(), AROUND).since == state.idle_since  # type: ignore[union-attr]
+
+
+def test_an_older_run_does_not_wait_for_what_its_task_waits_for():
+    told = task(TaskStatus.WAITING_FOR_APPROVAL, latest_run_id="run_2", blocked={"rule": "x", "reason": "y"})
+    assert waiting_for(run(RunStatus.FAILED), told, AROUND) is None
 
 
 def test_a_held_run_is_worked_on_not_waiting():
@@ -215,7 +238,7 @@ def test_an_open_pull_request_can_not_be_stopped():
 
 
 def test_retry_now_is_offered_only_in_a_backoff():
-    state = run(RunStatus.QUEUED, updated_at="2026-07-03T09:00:00.000000Z")
+    state = run(RunStatus.QUEUED, idle_since="2026-07-03T09:00:00.000000Z")
     lonely = standing_of_run(state, task(), Around(NOW, {}, FRESH))
     assert [row.name for row in possible_actions(Display.WAITING, lonely)] == ["cancel"]
 

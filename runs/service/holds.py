@@ -1,0 +1,125 @@
+"""Set and lift holds, and cancel what runs under one (lifecycle contract, section 9).
+
+Authorised by the caller: a hold over one repository needs the permission there, every other everywhere.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import structlog
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
+
+from agentplatform.clock import database_now
+from runs import store
+from runs.domain.commands import Caller
+from runs.domain.errors import Invalid, NotAllowedNow, NotFound, Refusal
+from runs.domain.facts import POLICY
+from runs.domain.holds import Hold as HoldFacts
+from runs.domain.holds import HoldScope, longest, problems
+from runs.domain.vocabulary import Directive, Ev, Role
+from runs.models import Hold, Lease, Repository, Run
+from runs.models.holds import covered_of, runs_held
+from runs.service.people import run_direct
+
+log = structlog.get_logger(__name__)
+_POLICY = Caller(POLICY.id, POLICY.name, frozenset({Role.POLICY}))
+
+
+def find_repository(name: str) -> Repository | None:
+    """The repository of this name or id."""
+    return Repository.objects.filter(Q(name=name) | Q(pk=name)).first()
+
+
+@transaction.atomic
+def hold_set(
+    *,
+    scope: str,
+    value: str = "",
+    reason: str,
+    by: str,
+    by_id: str = "",
+    expires_at: datetime | None = None,
+    cancel_running: bool = False,
+) -> HoldFacts:
+    """Stop claims and pull requests of all that ``scope`` and ``value`` name, from its commit on.
+
+    ``value``: name or id of a repository, an agent kind, a label; "" for the platform. The same hold again,
+    by the same person and for the same reason, is the one that stands. Raises ``Invalid``.
+    """
+    value, reason = value.strip(), reason.strip()
+    wrong = problems(scope=scope, target=value, reason=reason)
+    where = find_repository(value) if scope == HoldScope.REPOSITORY and value else None
+    if scope == HoldScope.REPOSITORY and value and where is None:
+        wrong["value"] = [f"there is no repository {value[:100]}"]
+    if expires_at is not None and expires_at <= database_now():
+        wrong["expires_at"] = ["must lie in the future"]
+    if wrong:
+        raise Invalid(wrong)
+    store.lock_holds()
+    hold = Hold(
+        scope=scope,
+        repository=where,
+        value="" if where else value,
+        reason=reason,
+        cancels_running=cancel_running,
+        set_by=by,
+        set_by_id=by_id,
+        created_at=database_now(),
+        expires_at=expires_at,
+    )
+    return _same(hold) or store.insert_hold(hold)
+
+
+def _same(wanted: Hold) -> HoldFacts | None:
+    """A double click is one hold."""
+    names = ("scope", "repository", "value", "reason", "cancels_running", "set_by", "set_by_id")
+    found = Hold.objects.in_force().filter(**{name: getattr(wanted, name) for name in names}).first()
+    return found.as_fact() if found else None
+
+
+@transaction.atomic
+def hold_lift(*, hold_id: str, by: str) -> HoldFacts:
+    """End a hold now; what it covered is claimed again. Lifting it twice changes nothing.
+
+    Raises ``NotFound``, and ``NotAllowedNow`` for one that ended by itself.
+    """
+    store.lock_holds()
+    hold = Hold.objects.select_related("repository").filter(pk=hold_id).first()
+    if hold is None:
+        raise NotFound
+    now = database_now()
+    if hold.lifted_at is not None:
+        return hold.as_fact()
+    if hold.expires_at is not None and hold.expires_at <= now:
+        raise NotAllowedNow(f"This hold ended by itself at {hold.expires_at:%Y-%m-%d %H:%M} UTC.")
+    return store.end_hold(hold, by=by, now=now)
+
+
+def hold_over(run: Run) -> HoldFacts | None:
+    """The hold that keeps this run from moving, if one is in force; its task is loaded."""
+    return longest(store.holds_in_force(), covered_of(run.task))
+
+
+def cancel_held_runs() -> list[str]:
+    """Ask every run to stop that a worker holds although a hold wants what it covers cancelled.
+
+    Each in a transaction of its own. Returns their ids; calling it again asks nobody twice.
+    """
+    asked: list[str] = []
+    for hold in [hold for hold in store.holds_in_force() if hold.cancels]:
+        leased = Exists(Lease.objects.filter(run=OuterRef("pk"), ended_at__isnull=True))
+        running = Run.objects.filter(leased, runs_held([hold])).exclude(directive=Directive.CANCEL.value)
+        asked += [run_id for run_id in list(running.values_list("pk", flat=True)) if _cancel(run_id, hold)]
+    return asked
+
+
+def _cancel(run_id: str, hold: HoldFacts) -> bool:
+    reason = f"{hold.subject} is held by {hold.by}: {hold.reason}"
+    try:
+        run_direct(run_id=run_id, event=Ev.CANCEL_REQUESTED, reason=reason, by=_POLICY)
+    except Refusal as refusal:  # it ended, or is past stopping, by now
+        log.info("hold_cancels_nothing", run_id=run_id, code=refusal.code)
+        return False
+    return True
