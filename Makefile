@@ -10,7 +10,7 @@ PROCESSES ?= 4
 # Product and tests are many short processes: each would compile all of it anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-unit test-browser chaos lint verify fmt clean
+.PHONY: help setup run test test-unit test-browser chaos bench lint verify fmt clean
 
 help:  ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test-browser: setup  ## Drive the pages in Chromium
 
 chaos: setup  ## Run the long forms of the proofs: kills, races and losses by the hundred (an hour or more)
 	@$(BIN)/pytest -m long $(ARGS)
+
+bench: setup  ## Measure the speed of a product of its own, each figure beside the floor of the same run
+	@$(BIN)/python tests/bench/run.py $(ARGS)
 
 lint: setup  ## Check style, types, import rules, settings and migrations
 	$(BIN)/ruff check .

