@@ -99,7 +99,7 @@ def cost_of(value: Any) -> Decimal | None:
         return None
     text = str(value)
     if len(text) > _LONGEST_NUMBER or (
-        isinstance(value, str) and not re.fullmatch(r"\d{1,7}(\.\d{1,12})?", text)
+        isinstance(value, str) and not re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,12})?", text)
     ):
         return None
     try:

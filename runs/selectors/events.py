@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 from django.core.serializers.json import DjangoJSONEncoder
 
 from runs.domain.facts import Json, stamp
+from runs.domain.times import spell
+from runs.domain.versions import is_of_the_future
+from runs.domain.vocabulary import Ev
 from runs.models import Run, RunEvent
-from runs.selectors.words import when
+from runs.selectors.words import joined, when
 
 PAGE: Final = 100
+#: Beyond this, a caller's own time says more of its clock than of the event.
+CLOCK_OFF: Final = timedelta(minutes=5)
 
 
 def run_events(*, run: Run, params: Mapping[str, str]) -> Json:
@@ -44,10 +50,20 @@ def _shown(row: RunEvent) -> Json:
         "seq": row.sequence,
         "type": row.event_type,
         "actor": f"{row.actor_name} as {row.actor_type.replace('_', ' ')}",
-        "moved": moved,
+        "moved": joined(moved, *_remarks(row)),
         "at": when(row.recorded_at),
         "payload_json": _pretty({"payload": row.payload, "facts": row.facts} if row.facts else row.payload),
     }
+
+
+def _remarks(row: RunEvent) -> Iterator[str]:
+    if row.event_type not in set(Ev):
+        yield "unknown to this version"
+    elif is_of_the_future(row.event_type, row.schema_version):
+        yield "written by a newer version"
+    off = abs(row.occurred_at - row.recorded_at)
+    if off > CLOCK_OFF:
+        yield f"clock off by {spell(off)}"
 
 
 def _pretty(value: Json) -> str:
