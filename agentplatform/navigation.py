@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.http import HttpRequest
 
-from approvals.selectors import reviews_waiting
+from approvals.selectors import COUNTED, reviews_waiting
 from runs.models import Person
 from runs.selectors.nav import roles_in_words
 from runs.web.session import principal_of
@@ -21,9 +21,10 @@ def nav(request: HttpRequest) -> dict[str, Any]:
     if not isinstance(getattr(request, "user", None), Person) or request.headers.get("HX-Request"):
         return {}
     principal = principal_of(request)
+    counted: int | None = getattr(request, COUNTED, None)
     return {
         "nav": {
-            "reviews": reviews_waiting(principal),
+            "reviews": reviews_waiting(principal) if counted is None else counted,
             "roles": roles_in_words(principal=principal),
             "holds": [],
             "demo": _DEMO if settings.DEMO else "",

@@ -19,6 +19,9 @@ from runs.models import Instruction, Lease, Person, RoleGrant
 
 #: What the rules read beside a request's own row.
 RELATED = ("run", "task__created_by", "repository", "assigned")
+#: The same for many rows that are only looked at for whose turn they are, and what those do without.
+BRIEFLY = ("task__created_by", "assigned")
+WEIGHTY = ("subject", "task__state", "task__contract")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ def _authors(requests: Iterable[ApprovalRequest]) -> dict[str, dict[str, list[st
     for request in requests:
         mine: dict[str, list[str]] = defaultdict(list)
         mine[request.task.created_by.person_key].append("asked for this task")
-        number = request.run.state.get("instruction_no", 1)
+        number = _instruction_no(request)
         writer = writers.get((request.task_id, number))
         if number > 1 and writer:
             mine[writer].append(f"wrote the instruction in force (number {number})")
@@ -123,6 +126,12 @@ def _authors(requests: Iterable[ApprovalRequest]) -> dict[str, dict[str, list[st
             mine[owner].append(f"own the agent's account {', '.join(sorted(names))}")
         found[request.pk] = dict(mine)
     return found
+
+
+def _instruction_no(request: ApprovalRequest) -> int:
+    """The instruction in force; a query over many rows brings it along, not whole states of runs."""
+    known = request.__dict__.get("instruction_no")
+    return int(known if known is not None else request.run.state.get("instruction_no", 1))
 
 
 def _writers(task_ids: set[str]) -> dict[tuple[str, int], str]:

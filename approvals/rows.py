@@ -29,7 +29,7 @@ def queue_context(queue: Queue) -> Json:
             {
                 "name": name,
                 "title": _TITLES[name],
-                "count": len(entries),
+                "count": queue.counts.get(name, len(entries)),
                 "rows": [row(entry, in_turn=name == "yours") for entry in entries],
                 "empty": {"title": title, "hint": hint},
             }

@@ -5,27 +5,35 @@ Each says how many queries it takes, whatever the number of requests.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final
 
 from django.db.models import Q, QuerySet
+from django.db.models.fields.json import KeyTextTransform
 
+from agentplatform.clock import database_now
 from approvals.models import ApprovalRequest
-from approvals.people import RELATED, Surroundings, surroundings, viewer_of
-from approvals.policy import Rights, missing_votes, rights
+from approvals.people import BRIEFLY, RELATED, WEIGHTY, Surroundings, surroundings, viewer_of
+from approvals.policy import FOUR_EYES, Rights, missing_votes, rights
 from runs.auth import Principal, visible_repositories
 from runs.domain.display import Around, display_state, standing_of_run
 from runs.domain.facts import Json, stamp
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
 from runs.domain.vocabulary import ACTIVE, ApprovalStatus, Gate, RunStatus
+from runs.models import Person
 from runs.models.holds import covered_of
 from runs.selectors import Surroundings as RunSurroundings
 from runs.selectors import effective_policies, read_surroundings
 
-#: Open requests that the queue looks at, oldest first: more than anybody can decide in a day.
-QUEUE_LIMIT: Final = 500
+#: Open requests that are looked at for whose turn it is, oldest first: more than anybody decides in a day.
+QUEUE_LIMIT: Final = 120
+#: Where a page that has counted what waits for its reader keeps that for its badge.
+COUNTED: Final = "_reviews_waiting"
+#: Rows that a bucket of the queue shows; deciding them brings up the next.
+BUCKET_ROWS: Final = 50
 #: Requests sent back that the queue shows, newest first.
 RETURNED_LIMIT: Final = 50
 
@@ -36,7 +44,7 @@ class Entry:
 
     request: ApprovalRequest
     rights: Rights
-    display: Json  #: {state, title, icon, tone}
+    display: Json  #: {state, title, icon, tone}; {} in brief
     missing: int  #: persons who must still approve
     closed: str = ""  #: why nothing can be decided any more
     stuck: bool = False  #: nobody is left who may decide
@@ -44,11 +52,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Three buckets; ``yours`` and ``others`` oldest first, snoozed ones last. ``more``: beyond the limit."""
+    """Three buckets; ``yours`` and ``others`` oldest first, snoozed ones last.
+
+    ``counts``: how many each holds of those that were looked at. ``more``: there are more to look at.
+    """
 
     yours: list[Entry] = field(default_factory=list)
     others: list[Entry] = field(default_factory=list)
     agent: list[Entry] = field(default_factory=list)
+    counts: Mapping[str, int] = field(default_factory=dict)
     more: bool = False
 
 
@@ -66,7 +78,7 @@ def filtered_requests(
 ) -> QuerySet[ApprovalRequest]:
     """The list of the API. ``repository`` is an id or a name; ``mine``: open and theirs to decide.
 
-    ``mine`` costs eight queries, else none until it is read.
+    ``mine`` costs nine queries, else none until it is read.
     """
     found = visible_requests(principal)
     if status:
@@ -83,7 +95,7 @@ def filtered_requests(
 def stuck_runs(repository_ids: Collection[str]) -> frozenset[str]:
     """Runs of these repositories whose open request nobody is left to decide. Six queries at most."""
     rows = ApprovalRequest.objects.filter(status=ApprovalStatus.OPEN, repository_id__in=repository_ids)
-    requests = list(rows.exclude(gate=Gate.QUESTION).select_related(*RELATED))
+    requests = list(_in_brief(rows.exclude(gate=Gate.QUESTION)))
     if not requests:
         return frozenset()
     around = surroundings(requests)
@@ -97,38 +109,49 @@ def stuck_runs(repository_ids: Collection[str]) -> frozenset[str]:
 
 
 def reviews_waiting(principal: Principal) -> int:
-    """How many requests wait for this caller: the badge. Seven queries at most."""
+    """How many requests wait for this caller: the badge. Eight queries at most."""
     return len(ids_in_turn(principal))
 
 
 def read_queue(principal: Principal) -> Queue:
-    """The queue of this caller. Nineteen queries at most."""
-    entries = _open_entries(principal)
+    """The queue of this caller. Twenty-two queries at most."""
+    entries = _open_entries(principal, with_own=True)
     current = [entry for entry in entries if not entry.closed]
+    yours = _snoozed_last([entry for entry in current if _is_turn(entry)])
+    others = [entry for entry in current if not _is_turn(entry)]
+    shown = _whole(principal, [*yours[:BUCKET_ROWS], *others[:BUCKET_ROWS]])
+    agent = _returned(principal)
     return Queue(
-        yours=_snoozed_last([entry for entry in current if _is_turn(entry)]),
-        others=[entry for entry in current if not _is_turn(entry)],
-        agent=_returned(principal),
-        more=len(entries) == QUEUE_LIMIT,
+        yours=[shown[entry.request.pk] for entry in yours[:BUCKET_ROWS] if entry.request.pk in shown],
+        others=[shown[entry.request.pk] for entry in others[:BUCKET_ROWS] if entry.request.pk in shown],
+        agent=agent,
+        counts={"yours": len(yours), "others": len(others), "agent": len(agent)},
+        more=len(entries) >= QUEUE_LIMIT or max(len(yours), len(others)) > BUCKET_ROWS,
     )
 
 
 def ids_in_turn(principal: Principal) -> list[str]:
-    """Ids of the requests that wait for this caller, in the queue's order. Seven queries at most."""
+    """Ids of the requests that wait for this caller, in the queue's order. Eight queries at most."""
     turn = [entry for entry in _open_entries(principal) if _is_turn(entry)]
     return [entry.request.pk for entry in _snoozed_last(turn)]
 
 
 def read_entries(
-    requests: Collection[ApprovalRequest], principal: Principal, around: Surroundings | None = None
+    requests: Collection[ApprovalRequest],
+    principal: Principal,
+    around: Surroundings | None = None,
+    *,
+    in_brief: bool = False,
 ) -> list[Entry]:
-    """Those requests as this caller sees them. Six queries; one where ``around`` is read already."""
+    """Those requests as this caller sees them. Six queries; one where ``around`` is read already.
+
+    ``in_brief``: without their display, which needs the whole state of their runs.
+    """
     around = around or surroundings(requests)
     policies = effective_policies(repository_ids={request.repository_id for request in requests})
-    return [
-        _entry(request, principal, around, override=bool(policies[request.repository_id].values["override"]))
-        for request in requests
-    ]
+    override = {key: bool(policy.values["override"]) for key, policy in policies.items()}
+    entries = [_entry(one, principal, around, override=override[one.repository_id]) for one in requests]
+    return entries if in_brief else [_displayed(entry, entry.request, around.now) for entry in entries]
 
 
 def shapes(requests: Collection[ApprovalRequest], principal: Principal) -> list[Json]:
@@ -140,10 +163,44 @@ def shapes(requests: Collection[ApprovalRequest], principal: Principal) -> list[
 # --- helpers --------------------------------------------------------------------------------------
 
 
-def _open_entries(principal: Principal) -> list[Entry]:
+def _open_entries(principal: Principal, *, with_own: bool = False) -> list[Entry]:
+    """Whose turn each of the oldest is, in brief: rows without what only a page shows of them.
+
+    What they asked for themselves is never their turn, and however much it is it hides no other's work.
+    """
     found = visible_requests(principal).filter(status=ApprovalStatus.OPEN).order_by("requested_at", "pk")
-    requests = list(found[:QUEUE_LIMIT])
-    return read_entries(requests, principal) if requests else []
+    brief, mine = _in_brief(found), _own(principal)
+    requests = list(brief.exclude(mine)[:QUEUE_LIMIT])
+    if with_own:
+        own = brief.filter(mine)[:BUCKET_ROWS]
+        requests = sorted([*requests, *own], key=lambda request: (request.requested_at, request.pk))
+    return read_entries(requests, principal, in_brief=True) if requests else []
+
+
+def _in_brief(rows: QuerySet[ApprovalRequest]) -> QuerySet[ApprovalRequest]:
+    """The rows with what the rules read, without the states of their runs and tasks."""
+    brief = rows.select_related(None).select_related(*BRIEFLY).defer(*WEIGHTY)
+    return brief.annotate(instruction_no=KeyTextTransform("instruction_no", "run__state"))
+
+
+def _own(principal: Principal) -> Q:
+    """What they may not approve because they asked for it. One query: a list of accounts finds an index."""
+    key = principal.person.person_key if principal.person else ""
+    accounts = Person.objects.filter(Q(pk=key) | Q(same_person_as=key)).values_list("pk", flat=True)
+    return Q(gate__in=FOUR_EYES, task__created_by_id__in=list(accounts))
+
+
+def _whole(principal: Principal, entries: Collection[Entry]) -> dict[str, Entry]:
+    """Those entries with all that a row shows, by request id. Two queries; what is gone since is left out."""
+    known = {entry.request.pk: entry for entry in entries}
+    rows = visible_requests(principal).filter(pk__in=known) if known else ()
+    now = database_now()
+    return {row.pk: _displayed(known[row.pk], row, now) for row in rows}
+
+
+def _displayed(entry: Entry, request: ApprovalRequest, now: datetime) -> Entry:
+    display = _display(request, Around(stamp(now), undecidable=entry.stuck))
+    return replace(entry, request=request, display=display)
 
 
 def _is_turn(entry: Entry) -> bool:
@@ -160,11 +217,10 @@ def _snoozed_last(entries: list[Entry]) -> list[Entry]:
 def _entry(request: ApprovalRequest, principal: Principal, around: Surroundings, *, override: bool) -> Entry:
     standing = around.standing(request, override=override)
     stuck = around.is_stuck(request, override=override)
-    run_around = Around(stamp(around.now), undecidable=stuck)
     return Entry(
         request,
         rights(viewer_of(principal, request.repository_id), standing),
-        _display(request, run_around),
+        {},
         missing_votes(standing),
         closed=standing.closed,
         stuck=stuck,

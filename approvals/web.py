@@ -16,15 +16,14 @@ from approvals.models import ApprovalRequest
 from approvals.pages import Asked, Review, read_review, review_context, unread_of
 from approvals.pages.review import successor_of
 from approvals.rows import may_bulk, queue_context
-from approvals.selectors import read_entries, read_queue, visible_requests
+from approvals.selectors import COUNTED, read_entries, read_queue, visible_requests
 from approvals.service import DecisionOutcome, approval_decide, approval_waive
-from runs.auth import Principal, of_person
+from runs.auth import Principal
 from runs.domain.errors import ApprovalSuperseded, Invalid, NotFound, Refusal
 from runs.domain.vocabulary import ApprovalStatus, DecisionWord
-from runs.models import Person
 from runs.selectors.diff import Look
 from runs.web.patches import look_choice
-from runs.web.session import signed_in
+from runs.web.session import principal_of, signed_in
 
 _STATUS: Final = {"malformed": 400, "invalid": 422, "approval_forbidden": 403, "permission_denied": 403}
 #: What stands below a refusal: the request as it is now, or the one that took its place.
@@ -41,9 +40,7 @@ _DONE: Final = {
 
 
 def _principal(request: HttpRequest) -> Principal:
-    if not isinstance(request.user, Person):
-        raise Http404
-    return of_person(request.user)
+    return principal_of(request)
 
 
 def _find(principal: Principal, approval_id: str) -> ApprovalRequest:
@@ -58,7 +55,9 @@ def _find(principal: Principal, approval_id: str) -> ApprovalRequest:
 @conditional_page
 def approvals(request: HttpRequest) -> HttpResponse:
     """The queue; with ``part=queue`` its live part alone."""
-    context = queue_context(read_queue(_principal(request)))
+    queue = read_queue(_principal(request))
+    setattr(request, COUNTED, queue.counts["yours"])
+    context = queue_context(queue)
     part = request.GET.get("part") == "queue"
     return render(request, "approvals/_queue.html" if part else "approvals/queue.html", context)
 
@@ -74,6 +73,7 @@ def approval(request: HttpRequest, approval_id: str) -> HttpResponse:
 
 def _page(request: HttpRequest, review: Review, posed: Asked, status: int = 200) -> HttpResponse:
     context = review_context(review, posed) | {"look": look_choice(request, posed.look)}
+    setattr(request, COUNTED, (context["head"]["place"] or {}).get("of", 0))
     return render(request, "approvals/review.html", context, status=status)
 
 
