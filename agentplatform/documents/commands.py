@@ -12,18 +12,21 @@ from django.core.management.base import BaseCommand
 from agentplatform.documents.markdown import code, section, sentence, table
 from agentplatform.documents.markdown import page as whole
 from worker.__main__ import main as worker
+from worker.submit import main as submit
 
 _APPS = ("agentplatform", "approvals", "runs")
 _HEADS = ("argument", "meaning", "default")
 _INTRO = (
-    "Commands of `manage.py`, and the worker. Each takes Django's own options as well (`--help` lists "
-    "them). They act on the database that `DATABASE_URL` or `AGENTPLATFORM_DATA_DIR` names."
+    "Commands of `manage.py`, the worker, and one that asks for work. Those of `manage.py` take Django's own "
+    "options as well (`--help` lists them). They act on the database that `DATABASE_URL` or "
+    "`AGENTPLATFORM_DATA_DIR` names."
 )
 
 
 def page() -> str:
     """The file."""
-    return whole("Commands", _INTRO, *(_command(name) for name in names()), _worker())
+    programs = [_program("worker", worker), _program("worker.submit", submit)]
+    return whole("Commands", _INTRO, *(_command(name) for name in names()), *programs)
 
 
 def names() -> list[str]:
@@ -78,12 +81,17 @@ def _default(value: Any) -> str:
     return "" if value in (None, False, "", []) else code(value)
 
 
-def _worker() -> str:
-    rows = [_option(option) for option in worker.params if isinstance(option, click.Option)]
-    return section(code("python -m worker"), sentence(worker.help), table(_HEADS, rows))
+def _program(name: str, command: click.Command) -> str:
+    rows = [_taken_first(p) if isinstance(p, click.Argument) else _option(p) for p in command.params]
+    return section(code(f"python -m {name}"), sentence(command.help), table(_HEADS, rows))
 
 
-def _option(option: click.Option) -> tuple[str, ...]:
+def _taken_first(argument: click.Parameter) -> tuple[str, ...]:
+    return (code((argument.name or "").upper()), "required", "")
+
+
+def _option(option: click.Parameter) -> tuple[str, ...]:
+    assert isinstance(option, click.Option)  # noqa: S101  the only other kind of parameter
     takes = "" if option.is_flag else f" {_taken(option.type)}"
     said = "; ".join([option.help or "", *(["required"] if option.required else [])])
     default = option.default if isinstance(option.default, str | int | float) and not option.is_flag else None

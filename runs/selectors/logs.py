@@ -170,7 +170,7 @@ def _shown(line: _Line, query: str) -> Json:
 
 def _piece(text: str, style: str, *, is_mark: bool, query: str) -> SafeString:
     if is_mark:
-        return format_html('<span class="mark-char">{}</span>', text)
+        return format_html('<span class="mark-char"><i>{}</i></span>', text)
     shown = _highlighted(text, query) if query else visible(text)
     names = " ".join(f"ink-{name}" for name in style.split())
     return format_html('<span class="{}">{}</span>', names, shown) if names else shown

@@ -46,6 +46,7 @@ def task_page(*, task: Task, principal: Principal) -> Json:
         "rejection_reasons": task.rejection_reasons,
         "blocked": _blocked(told),
         "instructions": [_instruction(entry) for entry in told.instructions],
+        "may_create": may(principal, Action.TASK_CREATE, task.repository_id),
         "may_add": operates and unfinished,
         "add_href": reverse("task_action", args=[task.pk, "instructions"]),
         "runs": run_rows(runs, principal=principal, surroundings=surroundings),

@@ -41,10 +41,15 @@ def task_list(*, principal: Principal, params: Mapping[str, str]) -> Json:
     choices = (filters.DISPLAY, filters.WAITING, choice, filters.TASK_STATUS)
     form = filters.filter_form(params, choices, search="Search", linked=("label", "mine"), said=_said)
     hint = "A task says what to change, where, and how it is checked. An agent does the rest."
+    picks = any(may_somewhere(principal, action) for action in (Action.TASK_OPERATE, Action.TASK_CHANGE_OWN))
     creates = may_somewhere(principal, Action.TASK_CREATE)
     action = {"label": "New task", "href": reverse("task_new")} if creates else None
     return {
-        "rows": task_rows(found, principal=principal, surroundings=surroundings),
+        "rows": [
+            {**row, "pick": f"Choose {row['title']}"} if picks else row
+            for row in task_rows(found, principal=principal, surroundings=surroundings)
+        ],
+        "may_pick": picks,
         "filters": form,
         "views": filters.views_of(_VIEWS, params),
         "pager": pager,

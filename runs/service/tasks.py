@@ -111,7 +111,8 @@ def _log_creation(task: Task, contract: Json, by: Caller) -> None:
 def task_edit(*, task_id: str, data: Mapping[str, Any], by: Caller) -> Task:
     """Edit a draft; of an unfinished task only priority and labels may change."""
     task = _locked_with_run(task_id)
-    contract = normalise({**task.contract, **data, "repository": task.contract["repository"]})
+    present = {**task.contract, "priority": task.priority, "labels": task.labels}
+    contract = normalise({**present, **data, "repository": task.contract["repository"]})
     if wrong := check_contract(contract):
         raise Invalid(wrong)
     now = database_now()

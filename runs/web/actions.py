@@ -116,6 +116,20 @@ def _instructions(task: Task, principal: Principal, data: QueryDict) -> Done:
     return f"Instruction {number} added; the run knows it.", ""
 
 
+def _priority(task: Task, principal: Principal, data: QueryDict) -> Done:
+    text = _text(data, "priority")
+    if not (text.isascii() and text.isdigit() and int(text) <= TOP_PRIORITY):
+        raise Invalid({"priority": [f"must be a whole number from 0 to {TOP_PRIORITY}"]})
+    service.task_edit(task_id=task.pk, data={"priority": int(text)}, by=principal.caller)
+    return "The priority is changed.", ""
+
+
+def _label(task: Task, principal: Principal, data: QueryDict) -> Done:
+    labels = list(dict.fromkeys([*task.labels, _text(data, "label")]))
+    service.task_edit(task_id=task.pk, data={"labels": labels}, by=principal.caller)
+    return "The label is added.", ""
+
+
 _OPERATE = Action.TASK_OPERATE
 _TASK_ACTIONS: Final[dict[str, tuple[Action, Callable[[Task, Principal, QueryDict], Done]]]] = {
     "submit": (_OPERATE, _submit),
@@ -128,4 +142,16 @@ _TASK_ACTIONS: Final[dict[str, tuple[Action, Callable[[Task, Principal, QueryDic
     "archive": (_OPERATE, _archive),
     "restore": (_OPERATE, _restore),
     "instructions": (_OPERATE, _instructions),
+    "priority": (Action.RUN_OPERATE, _priority),
+    "label": (_OPERATE, _label),
+}
+#: What may be done to many at once, and how the list offers it.
+BULK: Final = {
+    "archive": "Archive",
+    "restore": "Restore",
+    "retry": "Retry",
+    "submit": "Queue",
+    "cancel": "Cancel, for a reason",
+    "priority": "Set the priority",
+    "label": "Add a label",
 }

@@ -134,10 +134,14 @@ class ContractForm(forms.Form):
         """Clocks."""
         return self.group("timeout_")
 
+    def beside(self, name: str) -> str:
+        """The field that a field of the contract is typed into."""
+        return _BESIDE.get(name, name)
+
     def show_errors(self, errors: Mapping[str, list[str]]) -> None:
         """Put the service's words beside the fields that they are about."""
         for name, texts in errors.items():
-            field = _BESIDE.get(name, name)
+            field = self.beside(name)
             for text in texts:
                 said = text if name in self.fields else f"{name.replace('_', ' ').capitalize()}: {text}"
                 self.add_error(field if field in self.fields else None, said)
@@ -161,15 +165,13 @@ VerifierRows = forms.formset_factory(VerifierForm, extra=3, max_num=50, absolute
 
 def contract_of(form: ContractForm, verifiers: Any) -> Json:
     """What was typed, in the shape of the API. A number that is none stays text; the service names it."""
-    given = form.cleaned_data
+    given = {**dict.fromkeys(form.fields, ""), **form.cleaned_data}
     return {
         **{name: given[name] for name in _AS_TYPED},
         "agent": {"kind": given["agent_kind"], "command": given["agent_command"]},
         **{name: _split(given[name], "\n") for name in ("setup", "allowed_paths", "forbidden_paths")},
         **{name: _split(given[name], ",") for name in ("labels", "needs")},
-        "verifiers": [
-            _verifier(row) for row in verifiers.cleaned_data if row.get("name") or row.get("command")
-        ],
+        "verifiers": [_verifier(row) for row in _rows(verifiers) if row.get("name") or row.get("command")],
         "budget": _limits(given, "budget_"),
         "timeouts": _limits(given, "timeout_"),
     }
@@ -187,6 +189,14 @@ _AS_TYPED: Final = (
     "auto_pr",
     "priority",
 )
+
+
+def _rows(verifiers: Any) -> list[Json]:
+    """The rows as far as they could be read."""
+    return [
+        {"name": "", "command": "", "timeout_seconds": "", **getattr(row, "cleaned_data", {})}
+        for row in verifiers.forms
+    ]
 
 
 def _split(text: str, by: str) -> list[str]:

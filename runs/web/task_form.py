@@ -13,8 +13,10 @@ from django.views.decorators.http import require_http_methods
 
 from runs import service
 from runs.auth import Action, Principal, get_task, may, require, require_anywhere, visible_repositories
+from runs.domain.contract import normalise
 from runs.domain.errors import DuplicateTask, Invalid, NotFound
 from runs.domain.facts import Json
+from runs.domain.starts import STARTS
 from runs.domain.vocabulary import TaskStatus
 from runs.models import Repository, Task
 from runs.web.forms import ContractForm, VerifierRows, as_typed, contract_of
@@ -26,16 +28,17 @@ from runs.web.session import page, principal_of
 def task_new(request: HttpRequest) -> HttpResponse:
     """Make a task: kept as a draft, or queued at once."""
     principal = principal_of(request)
-    names = _may_ask_for(principal)
+    names = may_ask_for(principal)
     if request.method != "POST":
-        initial = {"repository": request.GET.get("repository", "")}
-        return _form(request, ContractForm(initial=initial, repositories=names), VerifierRows(prefix="v"))
+        initial, verifiers = _begun(request, principal)
+        form = ContractForm(initial=initial, repositories=names)
+        return show_form(request, form, VerifierRows(initial=verifiers, prefix="v"))
     form, rows = ContractForm(request.POST, repositories=names), VerifierRows(request.POST, prefix="v")
     made = _create(request, form, rows, principal) if form.is_valid() & rows.is_valid() else None
-    return redirect("task", made.pk) if made else _form(request, form, rows, status=422)
+    return redirect("task", made.pk) if made else show_form(request, form, rows, status=422)
 
 
-def _may_ask_for(principal: Principal) -> list[str]:
+def may_ask_for(principal: Principal) -> list[str]:
     """Names of the repositories that this person may make tasks for."""
     require_anywhere(principal, Action.TASK_CREATE)
     rows = Repository.objects.filter(archived_at__isnull=True).order_by("name")
@@ -67,11 +70,31 @@ def _create(request: HttpRequest, form: ContractForm, rows: Any, principal: Prin
     return made
 
 
-def _form(
-    request: HttpRequest, form: ContractForm, rows: Any, *, task: Task | None = None, status: int = 200
+def _begun(request: HttpRequest, principal: Principal) -> tuple[Json, list[Json]]:
+    """What the form begins with: a start by name, another task as template, or a repository."""
+    fields: Json = {}
+    if task_id := request.GET.get("from", ""):
+        fields = dict(get_task(principal, task_id).contract)
+    elif name := request.GET.get("start", ""):
+        fields = next((dict(start.fields) for start in STARTS if start.name == name), {})
+    initial, verifiers = as_typed(normalise(fields))
+    chosen = {"repository": request.GET["repository"]} if request.GET.get("repository") else {}
+    return {**initial, **chosen}, verifiers
+
+
+def show_form(
+    request: HttpRequest,
+    form: ContractForm,
+    rows: Any,
+    *,
+    task: Task | None = None,
+    status: int = 200,
+    more: Json | None = None,
 ) -> HttpResponse:
-    context: Json = {"form": form, "rows": rows, "task": task, "key": uuid4().hex}
-    if request.method == "POST" and form.is_bound and (sent := request.POST.get("idempotency_key")):
+    """The form of a contract; ``more`` is what a file said."""
+    context: Json = {"form": form, "rows": rows, "task": task, "key": uuid4().hex, "starts": STARTS}
+    context |= more or {}
+    if form.is_bound and (sent := request.POST.get("idempotency_key")):
         context["key"] = sent
     return render(request, "runs/task_form.html", context, status=status)
 
@@ -101,7 +124,7 @@ def _edit_draft(request: HttpRequest, task: Task, principal: Principal) -> HttpR
     if request.method != "POST":
         initial, verifiers = as_typed(task.contract)
         form = ContractForm(initial=initial, repositories=names)
-        return _form(request, form, VerifierRows(initial=verifiers, prefix="v"), task=task)
+        return show_form(request, form, VerifierRows(initial=verifiers, prefix="v"), task=task)
     form, rows = ContractForm(request.POST, repositories=names), VerifierRows(request.POST, prefix="v")
     if form.is_valid() & rows.is_valid():
         try:
@@ -111,7 +134,7 @@ def _edit_draft(request: HttpRequest, task: Task, principal: Principal) -> HttpR
         else:
             messages.success(request, "Draft saved.")
             return redirect("task", task.pk)
-    return _form(request, form, rows, task=task, status=422)
+    return show_form(request, form, rows, task=task, status=422)
 
 
 def _edit_priority(request: HttpRequest, task: Task, principal: Principal) -> HttpResponse:

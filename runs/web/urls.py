@@ -3,7 +3,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from runs.web import accounts, demo, patches, task_form, views
+from runs.web import accounts, bulk, contract_pages, demo, patches, task_form, views
 from runs.web.patterns import patterns
 
 urlpatterns = [
@@ -11,7 +11,11 @@ urlpatterns = [
     path("favicon.ico", views.favicon),
     path("tasks/", views.tasks, name="tasks"),
     path("tasks/new/", task_form.task_new, name="task_new"),
+    path("tasks/new/check/", contract_pages.contract_as_typed, name="contract_check"),
+    path("tasks/new/file/", contract_pages.contract_from_file, name="contract_from_file"),
+    path("tasks/bulk/", bulk.tasks_bulk, name="tasks_bulk"),
     path("tasks/<str:task_id>/", views.task, name="task"),
+    path("tasks/<str:task_id>/contract.json", contract_pages.contract_file, name="contract_file"),
     path("tasks/<str:task_id>/edit/", task_form.task_edit, name="task_edit"),
     path("tasks/<str:task_id>/<slug:action>/", views.task_action, name="task_action"),
     path("runs/", views.runs, name="runs"),

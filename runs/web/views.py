@@ -29,7 +29,7 @@ from runs.selectors.steps import run_steps
 from runs.selectors.task_page import task_page
 from runs.selectors.tasks import task_list
 from runs.selectors.timeline import run_timeline
-from runs.web.actions import act_on_run, act_on_task
+from runs.web.actions import BULK, act_on_run, act_on_task
 from runs.web.patches import look_choice
 from runs.web.session import came_from, page, principal_of, show
 
@@ -55,7 +55,7 @@ def home(request: HttpRequest) -> HttpResponse:
 @require_safe
 def tasks(request: HttpRequest) -> HttpResponse:
     """The list of tasks."""
-    found = task_list(principal=principal_of(request), params=request.GET.dict())
+    found = task_list(principal=principal_of(request), params=request.GET.dict()) | {"bulk": BULK}
     return show(request, "runs/tasks.html", "runs/_tasks.html", found)
 
 

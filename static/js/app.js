@@ -57,7 +57,7 @@ const atSignIn = (url) => new URL(url, location).pathname === document.body.data
 const heard = (well) => { lastHeard = well ? Date.now() : lastHeard; one("#away").hidden = Date.now() - lastHeard < 5000; };
 function occupied(part) { // Never wipe what somebody types or has selected
   const active = document.activeElement, selection = getSelection();
-  return (part.contains(active) && active.matches("textarea, select, input:not([type=checkbox])")) || all("textarea:not([data-draft][id])", part).some((area) => area.value !== area.defaultValue)
+  return (part.contains(active) && active.matches("textarea, select, input:not([type=checkbox])")) || all("textarea:not([data-draft][id])", part).some((area) => area.value !== area.defaultValue) || one("[data-pick]:checked", part)
     || (!selection.isCollapsed && part.contains(selection.anchorNode));
 }
 function replacePart(part, text, etag) {

@@ -81,7 +81,7 @@ def test_markup_links_and_controls_in_output_do_nothing(viewer: Client, holder: 
     assert "rm -rf /srv" in shown
     assert "all tests passed" in shown
     assert "\x1b" not in shown
-    marks = re.findall(r'<span class="mark-char">([^<]+)</span>', shown)
+    marks = re.findall(r'<span class="mark-char"><i>([^<]+)</i></span>', shown)
     assert {"␍", "␛[2J"} <= set(marks)
 
 

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from runs.domain.vocabulary import PersonRole, RunStatus
+from runs.domain.vocabulary import ArtifactKind, Ev, PersonRole, RunStatus
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +36,11 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "tasks/"): ASKING,
     ("GET", "tasks/new/"): SUBMITTERS,
     ("POST", "tasks/new/"): SUBMITTERS,
+    ("POST", "tasks/new/check/"): SUBMITTERS,
+    ("POST", "tasks/new/file/"): SUBMITTERS,
+    ("POST", "tasks/bulk/"): ASKING,
     ("GET", "tasks/{task_id}/"): ALL,
+    ("GET", "tasks/{task_id}/contract.json"): ALL,
     ("GET", "tasks/{task_id}/edit/"): OPERATORS,
     ("POST", "tasks/{task_id}/edit/"): OPERATORS,
     **{
@@ -51,6 +55,8 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
             "archive",
             "restore",
             "instructions",
+            "priority",
+            "label",
         )
     },
     ("POST", "tasks/{task_id}/run_again/"): SUBMITTERS,
@@ -89,13 +95,19 @@ REFUSED = frozenset({403, 404})
 
 @pytest.fixture
 def ids() -> dict[str, str]:
-    holder = factories.run_in(RunStatus.WAITING_FOR_APPROVAL)
+    holder = factories.run_in(RunStatus.EXECUTING)
+    call: Any = {"operation_id": "op-1", "tool": "shell", "arguments": {"n": 1}, "label": "Look"}
+    holder.post(Ev.TOOL_REQUESTED, **call)
+    said = holder.upload(ArtifactKind.OUTPUT, b"seen")
+    holder.post(Ev.TOOL_COMPLETED, operation_id="op-1", outcome="succeeded", output_artifact_id=said)
+    factories.drive(holder, RunStatus.WAITING_FOR_APPROVAL)
     run = holder.run
     request = run.approvals.get()
     return {
         "task_id": run.task_id,
         "run_id": run.pk,
         "artifact_id": (holder.state.patch or {})["id"],
+        "operation_id": "op-1",
         "index": "0",
         "name": run.repository.name,
         "approval_id": request.pk,
