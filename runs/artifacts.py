@@ -7,6 +7,7 @@ section 6: a patch is read at upload, outside lock and transaction).
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import io
@@ -131,6 +132,11 @@ def artifact_seal(
 def artifact_path(artifact: Artifact) -> Path:
     """Where its bytes lie."""
     return _place(artifact.sha256)
+
+
+def digest_header(artifact: Artifact) -> str:
+    """``Repr-Digest`` of its bytes (RFC 9530): whoever downloads them can check them."""
+    return f"sha-256=:{base64.b64encode(bytes.fromhex(artifact.sha256)).decode()}:"
 
 
 def mirror_of(repository: Repository) -> Mirror:

@@ -96,5 +96,9 @@ class Download(ApiView):
         name = f"{artifact.kind}-{artifact.sha256[:12]}.{_ENDINGS.get(ArtifactKind(artifact.kind), 'bin')}"
         return FileResponse(
             path.open("rb"), as_attachment=True, filename=name, content_type="application/octet-stream",
-            headers={**_HARMLESS, "ETag": f'"{artifact.sha256}"'},
+            headers={
+                **_HARMLESS,
+                "ETag": f'"{artifact.sha256}"',
+                "Repr-Digest": artifacts.digest_header(artifact),
+            },
         )  # fmt: skip

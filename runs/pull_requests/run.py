@@ -230,5 +230,5 @@ def _final(refused: PushRefused | Denied) -> Json:
     category = refused.category if isinstance(refused, Denied) else _CATEGORIES[type(refused)]
     # A base that moved can be met by a new run from where it is now; repeating nothing else would help.
     moved = isinstance(refused, BaseConflict)
-    advice = ". Run the task again: its new run starts from today's base." if moved else ""
+    advice = ". What helps is a new run: it starts from today's base." if moved else ""
     return _failure(category, refused.reason, f"{refused}{advice}", final=not moved)

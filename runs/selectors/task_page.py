@@ -10,7 +10,7 @@ from runs.auth import Action, Principal, may
 from runs.domain.facts import Json
 from runs.domain.said import short
 from runs.domain.tasks import TaskState
-from runs.domain.vocabulary import TASK_FINAL, CompletionMode, TaskEv, TaskStatus
+from runs.domain.vocabulary import TASK_FINAL, CompletionMode, Risk, TaskEv, TaskStatus
 from runs.models import Run, Task, TaskEvent
 from runs.selectors.display import shown_task
 from runs.selectors.links import buttons, page_href
@@ -78,6 +78,7 @@ def _contract(task: Task) -> list[Json]:
     say("Base branch", contract["base_branch"], mono=True)
     say("Folder", contract["working_directory"], mono=True)
     say("Done when", _DONE[CompletionMode(contract["completion_mode"])])
+    say("Risk", _risk(contract))
     plan = "a person approves it" if contract["plan_approval"] == "required" else "as the risk asks"
     say("Plan", plan)
     say("Pull request", "by itself when every guard passes" if contract["auto_pr"] else "after a review")
@@ -96,6 +97,14 @@ def _contract(task: Task) -> list[Json]:
     say("Timeouts", ", ".join(f"{_spoken(k)} {v} s" for k, v in contract["timeouts"].items()))
     rows.append({"term": "Id", "text": brief_id(task.pk), "mono": True, "copy_text": task.pk})
     return rows
+
+
+def _risk(contract: Json) -> str:
+    """The risk and why it is that, before there is a patch that could raise it."""
+    risk = Risk(contract["risk_level"])
+    if risk.rank >= Risk.HIGH.rank:
+        return f"{risk.label.lower()}, as asked for: plan and patch are approved by a person"
+    return f"{risk.label.lower()}, as asked for; high as soon as a patch touches risky paths of the policy"
 
 
 _DONE: Final = {

@@ -11,7 +11,7 @@ from django.templatetags.static import static
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from runs.artifacts import artifact_path
+from runs.artifacts import artifact_path, digest_header
 from runs.auth import get_run, get_task
 from runs.models import Run
 from runs.selectors.diff import Look
@@ -182,7 +182,7 @@ def artifact(request: HttpRequest, artifact_id: str) -> FileResponse:
         raise Http404 from None
     name = f"{found.kind}-{found.sha256[:10]}"
     return FileResponse(content, as_attachment=True, filename=name, content_type="application/octet-stream",
-                        headers=_HARMLESS)  # fmt: skip
+                        headers={**_HARMLESS, "Repr-Digest": digest_header(found)})  # fmt: skip
 
 
 @page

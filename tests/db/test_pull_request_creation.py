@@ -194,7 +194,7 @@ def test_a_base_that_moved_is_never_merged_silently(origin, approved, meanwhile,
     create_pull_requests()
     run = run_of(approved)
     assert (run.status, (run.state["failure"] or {}).get("reason", "")) == (status, reason)
-    assert ("Run the task again" in str(run.state["failure"])) == (reason == "base_conflict")
+    assert ("What helps is a new run" in str(run.state["failure"])) == (reason == "base_conflict")
     assert len(branches(origin)) == (1 if status is S.SUCCEEDED else 0)
 
 

@@ -182,6 +182,18 @@ def test_a_worker_of_one_role_stops_where_the_next_role_begins(
     assert not plane.released
 
 
+def test_a_judge_is_a_service_of_its_own(
+    plane: FakeControlPlane, make_worker: Callable[..., Any], left_behind: Callable[[str], None]
+) -> None:
+    left_behind("JUDGING")
+    plane.roles = {"judge"}
+    plane.after_event = lambda event: setattr(plane, "lease_token", None) if event == "judge_passed" else None
+    make_worker(roles=("judge",)).run(once=True)
+    assert plane.types() == ["judge_passed"]
+    (report,) = plane.stored("judge_report")
+    assert json.loads(report)["verdict"] == "pass"
+
+
 def test_a_role_asked_for_by_name_that_the_account_has_not_is_an_error(
     plane: FakeControlPlane, make_worker: Callable[..., Any]
 ) -> None:
