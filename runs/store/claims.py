@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from runs.domain.vocabulary import Role
@@ -115,8 +115,7 @@ def lock_foremost(line: Line, *, labels: Sequence[str], stopped: Q, pr_begun: bo
     able = Q(needs__contained_by=list(labels)) | Q(claim_role=_UNLABELLED)
     due = Q(not_before__isnull=True) | Q(not_before__lte=Now())
     begun_alone = Q(state__pr_begun=True) if pr_begun else Q()
-    rows = Run.objects.select_for_update(of=("self",), skip_locked=True).select_related("task")
-    found = rows.exclude(claim_role="").filter(
+    in_line = Run.objects.exclude(claim_role="").filter(
         able,
         due,
         begun_alone,
@@ -125,7 +124,28 @@ def lock_foremost(line: Line, *, labels: Sequence[str], stopped: Q, pr_begun: bo
         begun=line.begun,
         repository_id=line.repository_id,
     )
-    return found.order_by("queue_key", "pk").first()
+    passed_over: list[str] = []
+    while run_id := _reserve(in_line.exclude(pk__in=passed_over)):
+        mine = in_line.filter(pk=run_id).select_related("task")
+        if run := mine.select_for_update(of=("self",), skip_locked=True).first():
+            return run
+        passed_over.append(run_id)
+    return None
+
+
+def _reserve(in_line: QuerySet[Run]) -> str | None:
+    """The first of these runs that no other claim has in hand; to the end of the transaction it is ours.
+
+    By an advisory lock and not by the row's own: SKIP LOCKED does wait, for a row that changed since the
+    statement began, and leaves a lock on each that it looked at; claimers of one line would meet there.
+    The inner query yields rows one by one as they stand in line, the outer takes the first that is free.
+    """
+    inner, words = in_line.order_by("queue_key", "id").values("id").query.sql_with_params()
+    lock = "pg_try_advisory_xact_lock(hashtextextended(in_line.id, 0))"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT id FROM ({inner} OFFSET 0) in_line WHERE {lock} LIMIT 1", words)  # noqa: S608
+        row = cursor.fetchone()
+    return row[0] if row else None
 
 
 def lock_claim_key(worker_id: str, key: str) -> None:

@@ -5,23 +5,16 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import httpx
-import psycopg
 import pytest
-from django.db import connection
-from django.db.models import Model
 
 from runs.domain.vocabulary import RunStatus
-from runs.models import Lease, Run, RunEvent, Task
 from tests import factories
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-CLAIMERS = 64
-RUNS = 500
 #: At a time: the suite's server takes 300 connections, and every request opens its own.
 THREADS = 16
 
@@ -51,60 +44,6 @@ def all_at_once(calls: list[Callable[[], None]]) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-
-
-def copy_run(run: Run, owner: psycopg.Connection, *, times: int) -> None:
-    """Copies of a queued run and its task, made by the tables' owner past all triggers: submitting as many
-    would take longer than the race. They differ in nothing but their ids."""
-    with owner.transaction():
-        owner.execute("SET LOCAL session_replication_role = replica")
-        for model, row_id in ((Task, run.task_id), (Run, run.pk), (RunEvent, run.pk)):
-            owner.execute(_copying(model), {"task": run.task_id, "run": run.pk, "id": row_id, "times": times})
-
-
-def _copying(model: type[Model]) -> str:
-    """Every column as it is, with the ids inside it (in JSON, too) replaced by those of the copy."""
-    table, names = model._meta.db_table, [str(field.column) for field in model._meta.concrete_fields]
-    column = "run_id" if model is RunEvent else "id"
-
-    def copied(name: str) -> str:
-        inner = f"replace(replace(t.{name}::text, %(task)s, task), %(run)s, run)"
-        inner = (
-            f"overlay({inner} placing lpad(n::text, 6, '0') from 5)"
-            if (model, name) == (RunEvent, "id")
-            else inner
-        )
-        return f"({inner})::{{{name}}}"
-
-    kinds = {str(field.column): field.db_type(connection) for field in model._meta.concrete_fields}
-    values = ", ".join(copied(name).format(**kinds) for name in names)
-    return f"""
-        INSERT INTO {table} ({", ".join(names)}) SELECT {values}
-        FROM {table} t, generate_series(1, %(times)s) n,
-            LATERAL (SELECT overlay(%(task)s placing lpad(n::text, 6, '0') from 6) AS task,
-                            overlay(%(run)s placing lpad(n::text, 6, '0') from 5) AS run) ids
-        WHERE t.{column} = %(id)s
-    """
-
-
-def test_64_claimers_share_500_runs_and_none_is_given_twice(http, owner_connection):
-    copy_run(factories.queued_run(), owner_connection, times=RUNS - 1)
-    tokens = [factories.worker().token for _ in range(CLAIMERS)]
-    given: list[tuple[str, int]] = []
-
-    def claim_until_nothing_is_left(token: str) -> None:
-        while (answer := post(http, token, "leases", {})).status_code == 201:
-            lease = answer.json()["lease"]
-            given.append((lease["run_id"], lease["fence"]))
-        assert answer.status_code == 204, answer.text
-
-    while Run.objects.filter(status=RunStatus.QUEUED).exists():
-        all_at_once([partial(claim_until_nothing_is_left, token) for token in tokens])
-    assert Counter(run_id for run_id, _ in given).most_common(1)[0][1] == 1
-    assert len(given) == RUNS
-    assert {fence for _, fence in given} == {1}
-    assert Lease.objects.filter(ended_at__isnull=True).count() == RUNS
-    assert RunEvent.objects.filter(event_type="lease_acquired").count() == RUNS
 
 
 def test_50_posts_with_one_key_are_one_event(http):

@@ -133,8 +133,15 @@ def test_an_attempt_that_takes_too_long_after_its_patch_leaves_another_open(stat
 def test_a_call_that_a_failed_attempt_left_open_is_not_the_next_ones():
     holder = factories.run_in(S.EXECUTING, **short(attempt=0))
     for effect in ("workspace", "outside"):
-        call = {"tool": "shell", "arguments": {"n": effect}, "label": "x", "effect": effect}
-        holder.post(Ev.TOOL_REQUESTED, operation_id=effect, **call)
+        arguments = {"n": effect}
+        holder.post(
+            Ev.TOOL_REQUESTED,
+            operation_id=effect,
+            tool="shell",
+            arguments=arguments,
+            label="x",
+            effect=effect,
+        )
     timeouts.sweep()
     assert list(holder.state.pending) == ["outside"]
     assert Step.objects.get(run_id=holder.run_id, operation_id="workspace").state == "SKIPPED"

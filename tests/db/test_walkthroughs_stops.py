@@ -183,8 +183,8 @@ def test_winding_down_ends_where_a_reviewer_would_send_it_back():
 
 @pytest.mark.parametrize("gate", ["plan", "question", "tool_call"])
 def test_winding_down_waits_for_no_answer_that_would_lead_to_new_work(gate: str):
-    contract = {"plan_approval": "required"} if gate == "plan" else {}
-    driver = Driver.at(S.PLANNING if gate == "plan" else S.EXECUTING, **contract)
+    wanted = "required" if gate == "plan" else "never"
+    driver = Driver.at(S.PLANNING if gate == "plan" else S.EXECUTING, plan_approval=wanted)
     if gate == "tool_call":
         driver.post(Ev.TOOL_REQUESTED, {**driver.tool(), "requires_approval": True})
     else:

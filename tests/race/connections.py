@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -39,6 +41,24 @@ def _run(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
         thread.join(timeout=120)
         assert not thread.is_alive()
+
+
+@contextmanager
+def standing(count: int) -> Iterator[Callable[..., list[Any]]]:
+    """``at_once`` for many rounds of ``count`` actions each: threads and connections are kept."""
+    barrier = threading.Barrier(count)
+
+    def begin(action: Callable[[], Any]) -> Any:
+        connection.ensure_connection()
+        barrier.wait(timeout=60)
+        try:
+            return action()
+        except Exception as error:  # noqa: BLE001  the test looks at it
+            return error
+
+    with ThreadPoolExecutor(count) as pool:
+        yield lambda *actions: list(pool.map(begin, actions))
+        list(pool.map(begin, [connection.close] * count))
 
 
 def wait_until_blocked(owner: psycopg.Connection, *, sessions: int = 1) -> None:

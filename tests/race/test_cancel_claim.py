@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 
@@ -16,8 +15,6 @@ from tests.driver import Driver
 from tests.race.connections import at_once, wait_until_blocked
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-ROUNDS = int(os.environ.get("RACE_ROUNDS", "25"))
 
 
 def _race(driver: Driver) -> tuple[Any, Any]:
@@ -49,10 +46,11 @@ def _check_round(driver: Driver) -> str:
     return "claim first"
 
 
-def test_cancel_and_claim_never_both_win():
+@pytest.mark.parametrize("rounds", [25, pytest.param(500, marks=pytest.mark.long)])
+def test_cancel_and_claim_never_both_win(rounds):
     driver = Driver.prepared()
     seen = set()
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         driver.submit()
         seen.add(_check_round(driver))
     assert seen <= {"cancel first", "claim first"}

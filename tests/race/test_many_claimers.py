@@ -1,0 +1,81 @@
+"""Many claimers, many runs: none is given twice, and none is left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import psycopg
+import pytest
+from django.db import connection
+from django.db.models import Model
+
+from runs import leases
+from runs.domain.vocabulary import RunStatus
+from runs.models import Lease, Run, RunEvent, Task
+from tests import factories
+from tests.race.connections import at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def folds_back() -> None:
+    """Nothing: the copies' logs are chained as their original's."""
+
+
+@pytest.mark.parametrize(("claimers", "runs"), [(64, 500), pytest.param(200, 10_000, marks=pytest.mark.long)])
+def test_claimers_share_the_queue_and_no_run_is_given_twice(claimers, runs, owner_connection):
+    copy_run(factories.queued_run(), owner_connection, times=runs - 1)
+    machines = [factories.worker() for _ in range(claimers)]
+
+    def claim_until_nothing_is_left(machine: factories.Machine) -> list[tuple[str, int]]:
+        given, principal = [], machine.principal
+        while claim := leases.lease_claim(principal=principal):
+            given.append((claim.run.pk, claim.lease.fence))
+        return given
+
+    given: list[tuple[str, int]] = []
+    while Run.objects.filter(status=RunStatus.QUEUED).exists():
+        for result in at_once(*[partial(claim_until_nothing_is_left, machine) for machine in machines]):
+            assert isinstance(result, list), result
+            given += result
+    assert Counter(run_id for run_id, _ in given).most_common(1)[0][1] == 1
+    assert len(given) == runs
+    assert {fence for _, fence in given} == {1}
+    assert Lease.objects.filter(ended_at__isnull=True).count() == runs
+    assert RunEvent.objects.filter(event_type="lease_acquired").count() == runs
+
+
+def copy_run(run: Run, owner: psycopg.Connection, *, times: int) -> None:
+    """Copies of a queued run and its task, made by the tables' owner past all triggers: submitting as many
+    would take longer than the race. They differ in nothing but their ids."""
+    with owner.transaction():
+        owner.execute("SET LOCAL session_replication_role = replica")
+        for model, row_id in ((Task, run.task_id), (Run, run.pk), (RunEvent, run.pk)):
+            owner.execute(_copying(model), {"task": run.task_id, "run": run.pk, "id": row_id, "times": times})
+
+
+def _copying(model: type[Model]) -> str:
+    """Every column as it is, with the ids inside it (in JSON, too) replaced by those of the copy."""
+    table, names = model._meta.db_table, [str(field.column) for field in model._meta.concrete_fields]
+    column = "run_id" if model is RunEvent else "id"
+
+    def copied(name: str) -> str:
+        inner = f"replace(replace(t.{name}::text, %(task)s, task), %(run)s, run)"
+        inner = (
+            f"overlay({inner} placing lpad(n::text, 6, '0') from 5)"
+            if (model, name) == (RunEvent, "id")
+            else inner
+        )
+        return f"({inner})::{{{name}}}"
+
+    kinds = {str(field.column): field.db_type(connection) for field in model._meta.concrete_fields}
+    values = ", ".join(copied(name).format(**kinds) for name in names)
+    return f"""
+        INSERT INTO {table} ({", ".join(names)}) SELECT {values}
+        FROM {table} t, generate_series(1, %(times)s) n,
+            LATERAL (SELECT overlay(%(task)s placing lpad(n::text, 6, '0') from 6) AS task,
+                            overlay(%(run)s placing lpad(n::text, 6, '0') from 5) AS run) ids
+        WHERE t.{column} = %(id)s
+    """
