@@ -40,9 +40,7 @@ class GitHubApi:
                 retryable=refused.retryable,
                 cause="unreachable" if refused.retryable else "access",
             ) from refused
-        self._http = httpx.Client(
-            base_url=self._access.api_url, headers=headers(token), timeout=TIMEOUT, follow_redirects=True
-        )
+        self._http = httpx.Client(base_url=self._access.api_url, headers=headers(token), timeout=TIMEOUT)
         return self
 
     def __exit__(
@@ -67,6 +65,8 @@ class GitHubApi:
         return self._read(self._send(method, path, json=body))
 
     def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        # A change that is redirected would arrive as a mere look; a moved repository is said instead.
+        more["follow_redirects"] = method == "GET"
         try:
             answer = self._http.request(method, f"/repos/{self._access.project}{path}", **more)
         except httpx.HTTPError as error:

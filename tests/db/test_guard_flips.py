@@ -92,7 +92,8 @@ def test_exactly_the_flipped_guard_is_named_in_log_api_and_page(name):
     RoleGrant.objects.filter(person=reviewer).update(repository=driver.repository)
     client = Client()
     client.force_login(reviewer)
-    request = client.get(f"/api/v1/approvals/{driver.state.gate['approval_id']}").json()
+    gate = driver.state.gate or {}
+    request = client.get(f"/api/v1/approvals/{gate['approval_id']}").json()
     assert failing(request["guards"]) == [name]
     page = client.get(f"/runs/{driver.run_id}/?tab=evidence").content.decode()
     assert LABELS[name] in page

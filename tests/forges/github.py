@@ -117,8 +117,9 @@ class FakeGitHub:
     def list_pulls(self, query: dict[str, str]) -> tuple[int, list[Json]]:
         """ "List pull requests" (rest/pulls/pulls): ``head`` is ``user:branch``."""
         owner, _, branch = query.get("head", "").partition(":")
-        found = [self._shown(p) for p in self.pulls if query.get("state", "open") in ("all", p["state"])]
-        return 200, [p for p in found if not branch or (owner == "acme" and p["head"]["ref"] == branch)]
+        states = ("open", "closed") if query.get("state") == "all" else (query.get("state", "open"),)
+        here = [p for p in self.pulls if not branch or (owner == "acme" and p["head"]["ref"] == branch)]
+        return 200, [self._shown(p) for p in here if p["state"] in states]
 
     def create_pull(self, body: Json) -> tuple[int, Json]:
         """ "Create a pull request" (rest/pulls/pulls): 201; 422 where the head is missing, or has one already
