@@ -16,6 +16,7 @@ from worker.claiming import Worker
 from worker.client.errors import Refused
 from worker.client.plane import ControlPlane, read_token
 from worker.config import ROLES, WorkerConfig
+from worker.conformance.command import conformance
 from worker.drain import Drain
 
 DEFAULT_WORK_DIR = Path(os.environ.get("AGENTPLATFORM_DATA_DIR", "var")) / "sandboxes"
@@ -108,5 +109,13 @@ def _drain_on_signals(grace_seconds: float) -> Drain:
     return drain
 
 
+def run(words: list[str]) -> None:
+    """The worker itself, or `conformance` for the authors of others."""
+    if words[:1] == ["conformance"]:
+        conformance(words[1:], prog_name="python -m worker conformance")
+    else:
+        main(words, prog_name="python -m worker")
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run(sys.argv[1:])

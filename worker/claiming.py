@@ -63,6 +63,9 @@ class Worker:
                 # Claimed again at once, a run that we cannot go on with loses its takeovers in seconds.
                 self._wait_after(failures, given_up)
 
+    def close(self) -> None:
+        self._plane.close()
+
     def work_on(self, claim: Claim) -> Exception | None:
         """One claimed run, to the end of its lease. Leaves no process and no sandbox behind.
 
@@ -93,6 +96,7 @@ class Worker:
                 labels=self._config.labels,
                 wait_seconds=self._config.wait_seconds,
                 key=self._claim_key,
+                isolation=self._config.isolation,
             )
         except Refused as refused:
             if self._narrow_roles(refused):

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from worker.client.protocol import ISOLATION
+from worker.models.patience import ModelPatience
+
+_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE)
 ROLES = ("worker", "agent_runtime", "verifier", "judge")
 
 
@@ -17,7 +22,8 @@ class WorkerConfig:
     `setup_env` and `agent_env` name variables of this process that a phase may see.
 
     The control plane never learns their values, verification sees none of them, and output is
-    masked with all of them.
+    masked with all of them. `model` is asked where a contract names none, `judge_model` by
+    the judge; keys of models stay with the worker, and no phase sees them.
     """
 
     work_dir: Path
@@ -29,10 +35,17 @@ class WorkerConfig:
     drain_seconds: float = 30.0
     kill_after_seconds: float = 10.0
     setup_seconds: float = 900.0
+    isolation: str = ISOLATION
+    model: str = ""
+    judge_model: str = ""
+    model_patience: ModelPatience = field(default_factory=ModelPatience)
 
     def variables(self, names: Sequence[str]) -> dict[str, str]:
         """The named variables that are set."""
         return {name: os.environ[name] for name in names if name in os.environ}
 
     def secrets(self) -> list[str]:
-        return list(self.variables((*self.setup_env, *self.agent_env)).values())
+        """Values that must show nowhere: of the named variables, and of all that are named like secrets."""
+        named = self.variables((*self.setup_env, *self.agent_env)).values()
+        alike = (value for name, value in os.environ.items() if _SECRET_NAME.search(name))
+        return [*named, *alike]

@@ -6,7 +6,8 @@ from typing import Final
 
 from runs.api.requests import MAX_TEXTS, MAX_WAIT_SECONDS
 from runs.api.words import ANY_OBJECT, FLAG, TEXT, WHOLE, body, many, mapping, one_of, or_null, ref
-from runs.domain.contract import AGENT_KINDS, CLOCKS, MAX_TITLE
+from runs.domain.agents import AGENT_KINDS, MAX_TOOLS, PRESETS
+from runs.domain.contract import CLOCKS, MAX_TITLE
 from runs.domain.facts import Json
 from runs.domain.guards import GUARDS
 from runs.domain.payloads import MAX_TEXT, SHAPES, schema_of
@@ -73,6 +74,11 @@ _VERIFIER: Final = body(
     "name", "command", name=TEXT, command=TEXT,
     timeout_seconds={"type": "integer", "minimum": 1, "maximum": 86_400},
 )  # fmt: skip
+_AGENT: Final = body(
+    "kind", kind=one_of(AGENT_KINDS), command={"type": "string", "minLength": 1}, preset=one_of(PRESETS),
+    model=TEXT, options={"type": "array", "items": TEXT}, requires_approval={"type": "array", "items": TEXT},
+    tools={"type": "array", "items": {"type": "object"}, "maxItems": MAX_TOOLS}, script={"type": "object"},
+)  # fmt: skip
 _CONTRACT: Final[dict[str, Json]] = {
     "title": {"type": "string", "minLength": 1, "maxLength": MAX_TITLE},
     "base_branch": TEXT,
@@ -86,7 +92,7 @@ _CONTRACT: Final[dict[str, Json]] = {
     "forbidden_paths": _PATHS,
     "plan_approval": one_of(["required", "never"]),
     "auto_pr": FLAG,
-    "agent": body("kind", "command", kind=one_of(AGENT_KINDS), command={"type": "string", "minLength": 1}),
+    "agent": _AGENT,
     "priority": {"type": "integer", "minimum": 0, "maximum": 9},
     "labels": _LABELS,
     "needs": _LABELS,

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from runs.domain.agents import check_agent
 from runs.domain.facts import Json
 from runs.domain.policy import BEATS_PER_LEASE, BUDGET, LEASE_CLOCKS, TIMEOUTS, is_money
 from runs.domain.vocabulary import CompletionMode, Risk, RunStatus
@@ -17,7 +18,6 @@ MAX_TEXTS: Final = 200
 MAX_ITEMS: Final = 50
 #: Every clock that a contract may shorten. ``command`` is the worker's own.
 CLOCKS: Final = (*TIMEOUTS, *LEASE_CLOCKS, "command")
-AGENT_KINDS: Final = ("script", "command")
 
 DEFAULTS: Final[Json] = {
     "title": "",
@@ -74,7 +74,7 @@ def check_contract(contract: Mapping[str, Any]) -> dict[str, list[str]]:
     for name in ("labels", "needs"):
         say(name, _labels(contract[name]))
     say("verifiers", _verifiers(contract["verifiers"]))
-    say("agent", _agent(contract["agent"]))
+    say("agent", check_agent(contract["agent"]))
     say("budget", _limits(contract["budget"], BUDGET))
     say("timeouts", _timeouts(contract["timeouts"]))
     return wrong
@@ -141,15 +141,6 @@ def _verifiers(value: Any) -> str | None:
             return f"timeout_seconds of {name} {message}"
         names.append(name)
     return "names must differ" if len(set(names)) < len(names) else None
-
-
-def _agent(value: Any) -> str | None:
-    if not isinstance(value, dict) or not isinstance(value.get("kind"), str) or not value["kind"]:
-        return "must be an object with a kind"
-    if value["kind"] not in AGENT_KINDS:
-        return f"kind must be one of: {', '.join(AGENT_KINDS)}"
-    command = value.get("command")
-    return None if isinstance(command, str) and command.strip() else "command is required"
 
 
 def _timeouts(value: Any) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from runs.domain.agents import agent_line
 from runs.domain.facts import Json
 from runs.selectors.diff import visible
 from runs.selectors.words import worked
@@ -16,6 +17,7 @@ CHARACTERS: Final = 800
 _GIVEN: Final = {
     "script": "a shell line, run in the checkout",
     "command": "gets the prompt on its standard input",
+    "model": "the worker's own loop",
 }
 
 
@@ -31,7 +33,7 @@ def _commands(contract: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for command in contract["setup"]:
         yield "Setup", "before the agent, with network access", command
     agent = contract["agent"]
-    yield f"Agent, {agent['kind']}", _agent_note(contract), agent["command"]
+    yield f"Agent, {agent['kind']}", _agent_note(contract), agent_line(agent)
     for verifier in contract["verifiers"]:
         limit = f"at most {worked(verifier['timeout_seconds'])}" if "timeout_seconds" in verifier else ""
         yield f"Verifier {verifier['name']}", limit, verifier["command"]

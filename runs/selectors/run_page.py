@@ -9,7 +9,6 @@ from django.urls import reverse
 
 from runs.auth import Action, Principal, may
 from runs.domain.clocks import Deadline
-from runs.domain.contract import AGENT_KINDS
 from runs.domain.facts import Json, moment, stamp
 from runs.domain.state import RunState
 from runs.domain.times import clock
@@ -160,7 +159,7 @@ def _budget(state: RunState, surroundings: Surroundings, kind: str) -> Json:
     rows = [_bar("Cost", f"{money(used['cost_usd'])} of {money(cost[1])}", *cost)]
     for label, name, limit in _COUNTED:
         count, top = (attempt or used)[name], int(limits.get(limit) or 0)
-        if name == "steps" and not count and kind in AGENT_KINDS:
+        if name == "steps" and not count and kind in WITHOUT_MODEL:
             continue  # a program decides without a model
         rows.append(_bar(label, f"{count} of {top}", count, top, bar=False))
     longest = limits.get("max_duration_seconds", 0)
@@ -171,6 +170,7 @@ def _budget(state: RunState, surroundings: Surroundings, kind: str) -> Json:
 
 
 MINUTE: Final = 60
+WITHOUT_MODEL: Final = ("script", "command")
 
 
 _COUNTED: Final = (

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django import forms
 
-from runs.domain.contract import AGENT_KINDS
+from runs.domain.agents import PRESETS
 from runs.domain.facts import Json
 from runs.domain.policy import BUDGET, TIMEOUTS
 from runs.domain.vocabulary import CompletionMode, Risk
@@ -20,6 +20,9 @@ _DONE: Final = [
 _AGENTS: Final = {
     "script": "Script: a command that edits the checkout, such as a codemod",
     "command": "Command: a program that reads the instruction on its standard input",
+    "claude": "Claude Code, where a worker has it",
+    "codex": "Codex, where a worker has it",
+    "model": "Model: the worker's own loop, with its tools",
 }
 _BUDGET_WORDS: Final = {
     "max_runs": "Runs of the task",
@@ -55,14 +58,14 @@ class ContractForm(forms.Form):
         choices=[(risk.value, risk.label) for risk in Risk],
         help_text="High and critical: a person approves the plan before any edit, the patch before the push.",
     )
-    agent_kind = forms.ChoiceField(
-        label="Agent", choices=[(kind, _AGENTS.get(kind, kind)) for kind in AGENT_KINDS]
-    )
+    agent_kind = forms.ChoiceField(label="Agent", choices=list(_AGENTS.items()))
     agent_command = forms.CharField(
-        label="Its command",
+        label="Its command, or model",
+        required=False,
         max_length=20_000,
         widget=_lines(),
-        help_text="Runs in the checkout, in the worker’s sandbox.",
+        help_text="A command runs in the checkout, in the worker’s sandbox. A model is named like"
+        " openai:gpt-5; empty means the worker’s own choice.",
     )
     allowed_paths = forms.CharField(
         label="May touch",
@@ -168,7 +171,7 @@ def contract_of(form: ContractForm, verifiers: Any) -> Json:
     given = {**dict.fromkeys(form.fields, ""), **form.cleaned_data}
     return {
         **{name: given[name] for name in _AS_TYPED},
-        "agent": {"kind": given["agent_kind"], "command": given["agent_command"]},
+        "agent": _agent(given["agent_kind"], given["agent_command"].strip()),
         **{name: _split(given[name], "\n") for name in ("setup", "allowed_paths", "forbidden_paths")},
         **{name: _split(given[name], ",") for name in ("labels", "needs")},
         "verifiers": [_verifier(row) for row in _rows(verifiers) if row.get("name") or row.get("command")],
@@ -199,6 +202,22 @@ def _rows(verifiers: Any) -> list[Json]:
     ]
 
 
+def _agent(kind: str, line: str) -> Json:
+    """One field serves all kinds: a command, or the name of a model."""
+    named = {"model": line} if line else {}
+    if kind in PRESETS:
+        return {"kind": "command", "preset": kind, **named}
+    return {"kind": kind, **named} if kind == "model" else {"kind": kind, "command": line}
+
+
+def with_kept_agent(data: Json, before: Json) -> Json:
+    """What the form does not show of an agent of the same kind stays as it was."""
+    agent, shown = data["agent"], ("command", "model", "preset")
+    if agent["kind"] != before["kind"]:
+        return data
+    return {**data, "agent": {**{k: v for k, v in before.items() if k not in shown}, **agent}}
+
+
 def _split(text: str, by: str) -> list[str]:
     return [part.strip() for part in text.split(by) if part.strip()]
 
@@ -224,8 +243,8 @@ def as_typed(contract: Json) -> tuple[Json, list[Json]]:
     """Initial values of the form and of its verifier rows for a stored contract."""
     initial = {name: contract[name] for name in _AS_TYPED}
     initial |= {
-        "agent_kind": contract["agent"]["kind"],
-        "agent_command": contract["agent"].get("command", ""),
+        "agent_kind": contract["agent"].get("preset") or contract["agent"]["kind"],
+        "agent_command": contract["agent"].get("command") or contract["agent"].get("model", ""),
     }
     initial |= {name: "\n".join(contract[name]) for name in ("setup", "allowed_paths", "forbidden_paths")}
     initial |= {name: ", ".join(contract[name]) for name in ("labels", "needs")}

@@ -19,7 +19,7 @@ from runs.domain.facts import Json
 from runs.domain.starts import STARTS
 from runs.domain.vocabulary import TaskStatus
 from runs.models import Repository, Task
-from runs.web.forms import ContractForm, VerifierRows, as_typed, contract_of
+from runs.web.forms import ContractForm, VerifierRows, as_typed, contract_of, with_kept_agent
 from runs.web.session import page, principal_of
 
 
@@ -128,7 +128,8 @@ def _edit_draft(request: HttpRequest, task: Task, principal: Principal) -> HttpR
     form, rows = ContractForm(request.POST, repositories=names), VerifierRows(request.POST, prefix="v")
     if form.is_valid() & rows.is_valid():
         try:
-            service.task_edit(task_id=task.pk, data=contract_of(form, rows), by=principal.caller)
+            data = with_kept_agent(contract_of(form, rows), task.contract["agent"])
+            service.task_edit(task_id=task.pk, data=data, by=principal.caller)
         except Invalid as refusal:
             form.show_errors(refusal.errors)
         else:

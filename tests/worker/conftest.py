@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fake_control_plane import FakeControlPlane, State
 from tests.worker.repositories import FILES, commit_files, git
 from worker.claiming import Worker
 from worker.client.plane import ControlPlane
 from worker.client.transport import Patience
 from worker.config import WorkerConfig
+from worker.conformance.stand_in import StandIn, State
 from worker.drain import Drain
 
 QUICK = Patience(attempts=8, seconds=10, wait_initial=0.01, wait_max=0.05)
@@ -50,8 +50,8 @@ def contract() -> dict[str, Any]:
 
 
 @pytest.fixture
-def plane(contract: dict[str, Any], repository: Path) -> Iterator[FakeControlPlane]:
-    with FakeControlPlane(State(contract=contract, url=str(repository))) as fake:
+def plane(contract: dict[str, Any], repository: Path) -> Iterator[StandIn]:
+    with StandIn(State(contract=contract, url=str(repository))) as fake:
         yield fake
 
 
@@ -66,7 +66,7 @@ def drain() -> Drain:
 
 
 @pytest.fixture
-def make_worker(plane: FakeControlPlane, work_dir: Path, drain: Drain) -> Iterator[Callable[..., Worker]]:
+def make_worker(plane: StandIn, work_dir: Path, drain: Drain) -> Iterator[Callable[..., Worker]]:
     clients: list[ControlPlane] = []
 
     def make(**settings: Any) -> Worker:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.fake_control_plane import FakeControlPlane
 from worker.client.errors import DirectivePending, LeaseLost, Refused, Unavailable
 from worker.client.plane import ControlPlane, LeasedRun, read_token
 from worker.client.transport import Patience
+from worker.conformance.stand_in import StandIn
 
 QUICK = Patience(attempts=5, seconds=5, wait_initial=0.01, wait_max=0.02)
 
 
 @pytest.fixture
-def client(plane: FakeControlPlane) -> Iterator[ControlPlane]:
+def client(plane: StandIn) -> Iterator[ControlPlane]:
     made = ControlPlane(url=plane.url, token=plane.token, patience=QUICK)
     yield made
     made.close()
@@ -30,11 +30,11 @@ def leased(client: ControlPlane) -> LeasedRun:
     return client.leased(claim.lease)
 
 
-def keys(plane: FakeControlPlane, suffix: str) -> list[str]:
+def keys(plane: StandIn, suffix: str) -> list[str]:
     return [headers["Idempotency-Key"] for _, path, headers in plane.calls if path.endswith(suffix)]
 
 
-def times(plane: FakeControlPlane, kind: str, path: str, count: int) -> None:
+def times(plane: StandIn, kind: str, path: str, count: int) -> None:
     """Break the next `count` calls to this path."""
     left = [count]
 
@@ -49,7 +49,7 @@ def times(plane: FakeControlPlane, kind: str, path: str, count: int) -> None:
 
 @pytest.mark.parametrize("kind", ["lose", "away"])
 def test_an_event_is_repeated_under_the_same_key_and_recorded_once(
-    plane: FakeControlPlane, leased: LeasedRun, kind: str
+    plane: StandIn, leased: LeasedRun, kind: str
 ) -> None:
     times(plane, kind, "/events", 2)
     answer = leased.post("worker_started", {"worker_version": "1"})
@@ -60,7 +60,7 @@ def test_an_event_is_repeated_under_the_same_key_and_recorded_once(
     assert plane.types() == ["worker_started"]
 
 
-def test_a_batch_is_repeated_under_the_same_keys(plane: FakeControlPlane, leased: LeasedRun) -> None:
+def test_a_batch_is_repeated_under_the_same_keys(plane: StandIn, leased: LeasedRun) -> None:
     times(plane, "lose", "/events/batch", 1)
     events = [
         ("worker_started", {"worker_version": "1"}),
@@ -71,7 +71,7 @@ def test_a_batch_is_repeated_under_the_same_keys(plane: FakeControlPlane, leased
 
 
 def test_an_answer_lost_on_a_claim_is_got_again_with_the_same_key(
-    plane: FakeControlPlane, client: ControlPlane
+    plane: StandIn, client: ControlPlane
 ) -> None:
     times(plane, "lose", "leases", 1)
     with pytest.raises(Unavailable):
@@ -82,7 +82,7 @@ def test_an_answer_lost_on_a_claim_is_got_again_with_the_same_key(
 
 
 def test_a_file_is_uploaded_again_from_its_beginning(
-    plane: FakeControlPlane, leased: LeasedRun, tmp_path: Path
+    plane: StandIn, leased: LeasedRun, tmp_path: Path
 ) -> None:
     big = tmp_path / "big"
     big.write_bytes(b"x" * (3 << 20))
@@ -92,14 +92,14 @@ def test_a_file_is_uploaded_again_from_its_beginning(
     assert plane.stored("log") == [big.read_bytes()]
 
 
-def test_patience_ends(plane: FakeControlPlane, leased: LeasedRun) -> None:
+def test_patience_ends(plane: StandIn, leased: LeasedRun) -> None:
     plane.break_call = lambda method, path: "away"
     with pytest.raises(Unavailable):
         leased.post("worker_started", {"worker_version": "1"})
     assert len(keys(plane, "/events")) == QUICK.attempts
 
 
-def test_refusals_are_typed_and_not_repeated(plane: FakeControlPlane, leased: LeasedRun) -> None:
+def test_refusals_are_typed_and_not_repeated(plane: StandIn, leased: LeasedRun) -> None:
     with pytest.raises(Refused) as refused:
         leased.post("judge_passed", {})
     assert refused.value.code == "illegal_transition"
@@ -115,7 +115,7 @@ def test_refusals_are_typed_and_not_repeated(plane: FakeControlPlane, leased: Le
 
 
 def test_no_token_is_logged_or_shown(
-    plane: FakeControlPlane, leased: LeasedRun, caplog: pytest.LogCaptureFixture
+    plane: StandIn, leased: LeasedRun, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     times(plane, "away", "/events", 1)

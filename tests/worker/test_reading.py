@@ -14,7 +14,7 @@ from worker.checks.globs import matches
 from worker.checks.patch import read_patch
 from worker.client.livelog import LiveLog
 from worker.client.protocol import Resume
-from worker.phases.planning import make_plan
+from worker.phases.plans import make_plan
 from worker.sandbox.masking import Masker
 
 PATHS = [

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fake_control_plane import FakeControlPlane
 from tests.worker.repositories import commit_files, git
 from worker.client.protocol import Repository
+from worker.conformance.stand_in import StandIn
 from worker.sandbox.folder import OWNER_FILE, PathOutside, RepositoryUnreachable, Sandbox, sweep_orphans
 from worker.sandbox.git import GitError
 from worker.sandbox.process import end_marked
@@ -173,7 +173,7 @@ def test_sweeping_spares_the_living_and_the_strangers(make: Make, work_dir: Path
 
 
 def test_kill_of_the_worker_leaves_an_orphan_that_the_next_start_sweeps(
-    plane: FakeControlPlane, contract: dict[str, Any], work_dir: Path, tmp_path: Path
+    plane: StandIn, contract: dict[str, Any], work_dir: Path, tmp_path: Path
 ) -> None:
     started = tmp_path / "started"
     contract["agent"]["command"] = f"trap '' TERM; echo $$ > {started}; while :; do sleep 1; done"
@@ -201,7 +201,7 @@ def test_kill_of_the_worker_leaves_an_orphan_that_the_next_start_sweeps(
     assert plane.token.encode() not in second.stderr + second.stdout
 
 
-def test_sigterm_ends_an_idle_worker(plane: FakeControlPlane, work_dir: Path, tmp_path: Path) -> None:
+def test_sigterm_ends_an_idle_worker(plane: StandIn, work_dir: Path, tmp_path: Path) -> None:
     plane.state.status = "SUCCEEDED"
     token = tmp_path / "token"
     token.write_text(plane.token)
@@ -215,7 +215,7 @@ def test_sigterm_ends_an_idle_worker(plane: FakeControlPlane, work_dir: Path, tm
 
 
 def test_a_worker_says_that_the_control_plane_is_away_and_goes_on(
-    plane: FakeControlPlane,
+    plane: StandIn,
     make_worker: Callable[..., Any],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.worker.fake_control_plane import FakeControlPlane
+from worker.conformance.stand_in import StandIn
 from worker.drain import Drain
 from worker.sandbox.process import end_marked
 
@@ -26,13 +26,13 @@ def end(thread: threading.Thread) -> None:
     assert not thread.is_alive()
 
 
-def wait_for_file(plane: FakeControlPlane, path: Path) -> None:
+def wait_for_file(plane: StandIn, path: Path) -> None:
     """Each heartbeat wakes the waiter."""
     plane.wait_for(path.exists)
 
 
 def test_cancel_ends_the_command_and_keeps_its_partial_work(
-    plane: FakeControlPlane, work_aside: Aside, contract: dict[str, Any], tmp_path: Path
+    plane: StandIn, work_aside: Aside, contract: dict[str, Any], tmp_path: Path
 ) -> None:
     started = tmp_path / "started"
     contract["agent"]["command"] = until_killed(started)
@@ -50,7 +50,7 @@ def test_cancel_ends_the_command_and_keeps_its_partial_work(
     assert plane.state.status == "CANCELLED"
 
 
-def test_cancel_that_an_event_is_refused_for_is_obeyed(plane: FakeControlPlane, work: Work) -> None:
+def test_cancel_that_an_event_is_refused_for_is_obeyed(plane: StandIn, work: Work) -> None:
     plane.after_event = lambda event: (
         setattr(plane.state, "directive", "cancel") if event == "context_ready" else None
     )
@@ -59,7 +59,7 @@ def test_cancel_that_an_event_is_refused_for_is_obeyed(plane: FakeControlPlane, 
     assert "plan_created" not in plane.types()
 
 
-def test_pause_lets_the_command_finish_and_hands_its_work_in(plane: FakeControlPlane, work: Work) -> None:
+def test_pause_lets_the_command_finish_and_hands_its_work_in(plane: StandIn, work: Work) -> None:
     plane.after_event = lambda event: (
         setattr(plane.state, "directive", "pause") if event == "tool_requested" else None
     )
@@ -74,9 +74,7 @@ def test_pause_lets_the_command_finish_and_hands_its_work_in(plane: FakeControlP
     assert plane.payloads("tool_completed")[0]["operation_id"] == "run_1.a1.r0.f1"
 
 
-def test_pause_after_the_agent_takes_the_patch_and_verification_waits(
-    plane: FakeControlPlane, work: Work
-) -> None:
+def test_pause_after_the_agent_takes_the_patch_and_verification_waits(plane: StandIn, work: Work) -> None:
     plane.after_event = lambda event: (
         setattr(plane.state, "directive", "pause") if event == "tool_completed" else None
     )
@@ -87,7 +85,7 @@ def test_pause_after_the_agent_takes_the_patch_and_verification_waits(
     assert plane.payloads("run_interrupted")[0]["checkpoint_artifact_id"]
 
 
-def test_wind_down_hands_in_what_there_is(plane: FakeControlPlane, work: Work) -> None:
+def test_wind_down_hands_in_what_there_is(plane: StandIn, work: Work) -> None:
     plane.after_event = lambda event: (
         setattr(plane.state, "directive", "wind_down") if event == "tool_completed" else None
     )
@@ -101,7 +99,7 @@ def test_wind_down_hands_in_what_there_is(plane: FakeControlPlane, work: Work) -
     ]
 
 
-def test_wind_down_with_nothing_in_hand_ends_cancelled(plane: FakeControlPlane, work: Work) -> None:
+def test_wind_down_with_nothing_in_hand_ends_cancelled(plane: StandIn, work: Work) -> None:
     plane.after_event = lambda event: (
         setattr(plane.state, "directive", "wind_down") if event == "plan_created" else None
     )
@@ -109,7 +107,7 @@ def test_wind_down_with_nothing_in_hand_ends_cancelled(plane: FakeControlPlane, 
     assert plane.types()[-2:] == ["plan_created", "run_cancelled"]
 
 
-def test_wind_down_repairs_nothing(plane: FakeControlPlane, work: Work, contract: dict[str, Any]) -> None:
+def test_wind_down_repairs_nothing(plane: StandIn, work: Work, contract: dict[str, Any]) -> None:
     contract["verifiers"][0]["command"] = "exit 1"
     plane.after_event = lambda event: (
         setattr(plane.state, "directive", "wind_down") if event == "verification_started" else None
@@ -119,7 +117,7 @@ def test_wind_down_repairs_nothing(plane: FakeControlPlane, work: Work, contract
 
 
 def test_a_lost_lease_ends_the_work_without_a_word(
-    plane: FakeControlPlane,
+    plane: StandIn,
     work_aside: Aside,
     contract: dict[str, Any],
     tmp_path: Path,
@@ -139,7 +137,7 @@ def test_a_lost_lease_ends_the_work_without_a_word(
 
 
 def test_a_lease_that_cannot_be_renewed_counts_as_lost(
-    plane: FakeControlPlane, work_aside: Aside, contract: dict[str, Any], tmp_path: Path
+    plane: StandIn, work_aside: Aside, contract: dict[str, Any], tmp_path: Path
 ) -> None:
     started = tmp_path / "started"
     plane.state.lease_seconds = 1.0
@@ -152,7 +150,7 @@ def test_a_lease_that_cannot_be_renewed_counts_as_lost(
 
 
 def test_a_shutdown_gives_the_run_back_with_its_call_pending(
-    plane: FakeControlPlane,
+    plane: StandIn,
     work_aside: Aside,
     contract: dict[str, Any],
     tmp_path: Path,
@@ -169,7 +167,7 @@ def test_a_shutdown_gives_the_run_back_with_its_call_pending(
 
 
 def test_a_shutdown_before_the_claim_claims_nothing(
-    plane: FakeControlPlane, make_worker: Callable[..., Any], drain: Drain
+    plane: StandIn, make_worker: Callable[..., Any], drain: Drain
 ) -> None:
     drain.ask()
     make_worker().run()
@@ -177,7 +175,7 @@ def test_a_shutdown_before_the_claim_claims_nothing(
 
 
 def test_the_partial_output_of_a_cancelled_command_is_kept(
-    plane: FakeControlPlane, work_aside: Aside, contract: dict[str, Any], tmp_path: Path
+    plane: StandIn, work_aside: Aside, contract: dict[str, Any], tmp_path: Path
 ) -> None:
     started = tmp_path / "started"
     contract["agent"]["command"] = f"echo so far so good; {until_killed(started)}"

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fake_control_plane import FakeControlPlane
 from tests.worker.repositories import commit_files, git
 from worker.claiming import Worker
 from worker.client.errors import Refused, Unavailable
 from worker.client.plane import ControlPlane
 from worker.config import WorkerConfig
+from worker.conformance.stand_in import StandIn
 from worker.drain import Drain
 
 Work = Callable[..., None]
@@ -31,7 +31,7 @@ def patch(repository: Path) -> bytes:
 
 
 @pytest.fixture
-def left_behind(plane: FakeControlPlane, repository: Path, patch: bytes) -> Callable[[str], None]:
+def left_behind(plane: StandIn, repository: Path, patch: bytes) -> Callable[[str], None]:
     """A run in this status, with the evidence that must exist in it."""
 
     def leave(status: str) -> None:
@@ -69,7 +69,7 @@ def left_behind(plane: FakeControlPlane, repository: Path, patch: bytes) -> Call
     ],
 )
 def test_a_run_is_finished_from_any_status(
-    plane: FakeControlPlane,
+    plane: StandIn,
     work: Work,
     left_behind: Callable[[str], None],
     status: str,
@@ -82,7 +82,7 @@ def test_a_run_is_finished_from_any_status(
 
 
 def test_a_recorded_base_commit_is_kept_when_the_branch_moves(
-    plane: FakeControlPlane, work: Work, repository: Path, left_behind: Callable[[str], None]
+    plane: StandIn, work: Work, repository: Path, left_behind: Callable[[str], None]
 ) -> None:
     left_behind("EXECUTING")
     recorded = plane.state.base_commit
@@ -93,7 +93,7 @@ def test_a_recorded_base_commit_is_kept_when_the_branch_moves(
 
 
 def test_a_pending_call_is_repeated_under_its_own_id(
-    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+    plane: StandIn, work: Work, left_behind: Callable[[str], None]
 ) -> None:
     left_behind("EXECUTING")
     plane.state.pending = [
@@ -108,7 +108,7 @@ def test_a_pending_call_is_repeated_under_its_own_id(
 
 
 def test_finished_work_with_a_checkpoint_is_handed_in_without_running_the_agent_again(
-    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None], patch: bytes
+    plane: StandIn, work: Work, left_behind: Callable[[str], None], patch: bytes
 ) -> None:
     left_behind("EXECUTING")
     plane.state.cited["checkpoint"] = plane.store("checkpoint", patch)
@@ -120,7 +120,7 @@ def test_finished_work_with_a_checkpoint_is_handed_in_without_running_the_agent_
 
 
 def test_a_lost_call_is_run_again_on_the_checkpoint(
-    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None], repository: Path
+    plane: StandIn, work: Work, left_behind: Callable[[str], None], repository: Path
 ) -> None:
     left_behind("EXECUTING")
     (repository / "first.txt").write_text("saved\n")
@@ -137,7 +137,7 @@ def test_a_lost_call_is_run_again_on_the_checkpoint(
 
 
 def test_lost_work_without_a_checkpoint_aborts_the_attempt(
-    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+    plane: StandIn, work: Work, left_behind: Callable[[str], None]
 ) -> None:
     left_behind("EXECUTING")
     plane.state.lost = [{"operation_id": "run_1.a1.r0.f1"}]
@@ -151,7 +151,7 @@ def test_lost_work_without_a_checkpoint_aborts_the_attempt(
 
 
 def test_a_patch_that_does_not_apply_fails_verification_for_good(
-    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+    plane: StandIn, work: Work, left_behind: Callable[[str], None]
 ) -> None:
     left_behind("VERIFYING")
     wrong = b"diff --git a/notes.txt b/notes.txt\n--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-x\n+y\n"
@@ -161,14 +161,14 @@ def test_a_patch_that_does_not_apply_fails_verification_for_good(
     assert (failure["category"], failure["reason"]) == ("VERIFICATION_FAILED", "patch_does_not_apply")
 
 
-def test_a_status_of_another_role_is_given_back(plane: FakeControlPlane, work: Work) -> None:
+def test_a_status_of_another_role_is_given_back(plane: StandIn, work: Work) -> None:
     plane.state.status = "PR_CREATING"
     work()
     assert plane.released == ["this worker does nothing in PR_CREATING"]
 
 
 def test_a_worker_of_one_role_stops_where_the_next_role_begins(
-    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+    plane: StandIn, work: Work, left_behind: Callable[[str], None]
 ) -> None:
     left_behind("PATCH_READY")
     # The control plane ends the lease where the status passes to a role that this worker has not.
@@ -195,7 +195,7 @@ def test_a_judge_is_a_service_of_its_own(
 
 
 def test_a_role_asked_for_by_name_that_the_account_has_not_is_an_error(
-    plane: FakeControlPlane, make_worker: Callable[..., Any]
+    plane: StandIn, make_worker: Callable[..., Any]
 ) -> None:
     plane.roles = {"verifier"}
     with pytest.raises(Refused, match="actor_not_allowed"):
@@ -203,7 +203,7 @@ def test_a_role_asked_for_by_name_that_the_account_has_not_is_an_error(
 
 
 def test_an_analysis_is_taken_up_where_it_is_judged(
-    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+    plane: StandIn, work: Work, left_behind: Callable[[str], None]
 ) -> None:
     left_behind("JUDGING")
     plane.state.contract["completion_mode"] = "analysis_report_created"
@@ -217,7 +217,7 @@ def test_an_analysis_is_taken_up_where_it_is_judged(
 
 
 def test_an_analysis_sent_back_runs_again_without_restoring_its_report(
-    plane: FakeControlPlane, work: Work, left_behind: Callable[[str], None]
+    plane: StandIn, work: Work, left_behind: Callable[[str], None]
 ) -> None:
     left_behind("EXECUTING")
     plane.state.contract["completion_mode"] = "analysis_report_created"

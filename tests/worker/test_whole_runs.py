@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fake_control_plane import FakeControlPlane
 from tests.worker.repositories import commit_files, git
+from worker.conformance.stand_in import StandIn
 
 Work = Callable[..., None]
 FULL_LINE = [
@@ -28,7 +28,7 @@ FULL_LINE = [
 ]
 
 
-def test_a_script_run_goes_the_full_line(plane: FakeControlPlane, work: Work, repository: Path) -> None:
+def test_a_script_run_goes_the_full_line(plane: StandIn, work: Work, repository: Path) -> None:
     work()
     assert plane.types() == FULL_LINE
     assert plane.state.status == "SUCCEEDED"
@@ -48,7 +48,7 @@ def test_a_script_run_goes_the_full_line(plane: FakeControlPlane, work: Work, re
 
 
 def test_the_patch_applies_to_the_base_with_git_itself(
-    plane: FakeControlPlane, work: Work, repository: Path, tmp_path: Path, contract: dict[str, Any]
+    plane: StandIn, work: Work, repository: Path, tmp_path: Path, contract: dict[str, Any]
 ) -> None:
     contract["allowed_paths"] = []
     contract["agent"]["command"] = (
@@ -65,7 +65,7 @@ def test_the_patch_applies_to_the_base_with_git_itself(
 
 
 def test_a_failed_check_is_repaired_with_its_report(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any]
+    plane: StandIn, work: Work, contract: dict[str, Any]
 ) -> None:
     contract["agent"]["command"] = (
         'if [ -s "$AGENT_FEEDBACK_FILE" ]; then'
@@ -86,7 +86,7 @@ def test_a_failed_check_is_repaired_with_its_report(
 
 
 def test_a_failed_attempt_starts_again_from_a_clean_checkout(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any]
+    plane: StandIn, work: Work, contract: dict[str, Any]
 ) -> None:
     contract["agent"]["command"] = (
         "if [ $AGENT_ATTEMPT = 1 ]; then echo dirt > dirt.txt; echo cannot >&2; exit 3; fi;"
@@ -101,7 +101,7 @@ def test_a_failed_attempt_starts_again_from_a_clean_checkout(
 
 
 def test_the_command_agent_gets_the_prompt_on_standard_input(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any]
+    plane: StandIn, work: Work, contract: dict[str, Any]
 ) -> None:
     contract["agent"] = {"kind": "command", "command": "cat > prompt.txt; sed -i s/two/three/ notes.txt"}
     plane.state.instructions = [
@@ -116,7 +116,7 @@ def test_the_command_agent_gets_the_prompt_on_standard_input(
 
 @pytest.mark.parametrize("command", ["echo found clock.py; seq 60", 'seq 60 > "$AGENT_REPORT_FILE"; echo no'])
 def test_an_analysis_hands_in_a_report_and_no_patch(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any], command: str
+    plane: StandIn, work: Work, contract: dict[str, Any], command: str
 ) -> None:
     contract["completion_mode"] = "analysis_report_created"
     contract["agent"]["command"] = command
@@ -128,7 +128,7 @@ def test_an_analysis_hands_in_a_report_and_no_patch(
 
 
 def test_a_link_in_place_of_the_report_is_not_followed(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any], tmp_path: Path
+    plane: StandIn, work: Work, contract: dict[str, Any], tmp_path: Path
 ) -> None:
     canary = tmp_path / "canary"
     canary.write_text("canary " * 50)
@@ -139,7 +139,7 @@ def test_a_link_in_place_of_the_report_is_not_followed(
 
 
 def test_an_agent_that_changes_nothing_is_no_success(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any]
+    plane: StandIn, work: Work, contract: dict[str, Any]
 ) -> None:
     contract["agent"]["command"] = "echo nothing to do here"
     work()
@@ -149,7 +149,7 @@ def test_an_agent_that_changes_nothing_is_no_success(
 
 
 def test_an_agent_that_makes_the_refused_patch_again_is_not_asked_a_third_time(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any]
+    plane: StandIn, work: Work, contract: dict[str, Any]
 ) -> None:
     contract["verifiers"] = [{"name": "never", "command": "false"}]
     work()
@@ -158,7 +158,7 @@ def test_an_agent_that_makes_the_refused_patch_again_is_not_asked_a_third_time(
     assert len(plane.payloads("verification_failed_retryable")) == 1
 
 
-def test_an_unreachable_repository_is_an_access_failure(plane: FakeControlPlane, work: Work) -> None:
+def test_an_unreachable_repository_is_an_access_failure(plane: StandIn, work: Work) -> None:
     plane.state.url = "/nowhere/at/all"
     work()
     failure = plane.payloads("non_retryable_failure")[0]["failure"]
@@ -166,7 +166,7 @@ def test_an_unreachable_repository_is_an_access_failure(plane: FakeControlPlane,
 
 
 def test_a_failing_setup_is_infrastructure_with_its_log(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any]
+    plane: StandIn, work: Work, contract: dict[str, Any]
 ) -> None:
     contract["setup"] = ["echo no such package; exit 9"]
     work()
@@ -176,7 +176,7 @@ def test_a_failing_setup_is_infrastructure_with_its_log(
 
 
 def test_what_setup_makes_is_no_part_of_the_patch(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any]
+    plane: StandIn, work: Work, contract: dict[str, Any]
 ) -> None:
     contract["setup"] = ["echo installed > installed.txt"]
     work()
@@ -185,7 +185,7 @@ def test_what_setup_makes_is_no_part_of_the_patch(
 
 
 def test_a_flaky_check_is_shown_as_such_and_costs_no_repair(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any]
+    plane: StandIn, work: Work, contract: dict[str, Any]
 ) -> None:
     flaky = 'test -e "$HOME/seen" || { touch "$HOME/seen"; exit 1; }'
     contract["verifiers"] = [{"name": "flaky", "command": flaky}]
@@ -197,7 +197,7 @@ def test_a_flaky_check_is_shown_as_such_and_costs_no_repair(
 
 
 def test_a_check_that_runs_too_long_is_timed_out(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any], repository: Path
+    plane: StandIn, work: Work, contract: dict[str, Any], repository: Path
 ) -> None:
     contract["verifiers"] = [
         {"name": "slow", "command": "grep -q two notes.txt || sleep 600", "timeout_seconds": 0.3}
@@ -212,7 +212,7 @@ def test_a_check_that_runs_too_long_is_timed_out(
 
 
 def test_the_verifier_sees_neither_token_nor_worker_variables(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    plane: StandIn, work: Work, contract: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MODEL_KEY", "very-secret-value")
     contract["agent"]["command"] = "echo key=$MODEL_KEY; sed -i s/two/three/ notes.txt"
@@ -226,7 +226,7 @@ def test_the_verifier_sees_neither_token_nor_worker_variables(
 
 
 def test_the_baseline_is_run_once_for_a_commit(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any], tmp_path: Path
+    plane: StandIn, work: Work, contract: dict[str, Any], tmp_path: Path
 ) -> None:
     count = tmp_path / "count"
     contract["verifiers"] = [{"name": "count", "command": f"echo x >> {count}"}]
@@ -238,9 +238,7 @@ def test_the_baseline_is_run_once_for_a_commit(
     assert json.loads(plane.stored("verification_report")[1])["baseline"][0]["cached"] is True
 
 
-def test_the_judge_sends_an_outside_change_back(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any]
-) -> None:
+def test_the_judge_sends_an_outside_change_back(plane: StandIn, work: Work, contract: dict[str, Any]) -> None:
     contract["agent"]["command"] = (
         'sed -i s/two/three/ notes.txt; [ -s "$AGENT_FEEDBACK_FILE" ] && rm -f more.md || echo x > more.md'
     )
@@ -250,7 +248,7 @@ def test_the_judge_sends_an_outside_change_back(
     assert b"more.md" not in plane.stored("patch")[-1]
 
 
-def test_a_plan_gate_ends_the_work(plane: FakeControlPlane, work: Work) -> None:
+def test_a_plan_gate_ends_the_work(plane: StandIn, work: Work) -> None:
     plane.state.plan_gate = True
     work()
     assert plane.types()[-1] == "plan_created"
@@ -258,7 +256,7 @@ def test_a_plan_gate_ends_the_work(plane: FakeControlPlane, work: Work) -> None:
 
 
 def test_the_working_directory_may_not_lead_outside(
-    plane: FakeControlPlane, work: Work, contract: dict[str, Any], repository: Path
+    plane: StandIn, work: Work, contract: dict[str, Any], repository: Path
 ) -> None:
     contract["working_directory"] = "out"
     (repository / "out").symlink_to("/tmp")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,8 +27,8 @@ class Job:
     hints: Any
     attempt: int
     repair: int
-    feedback_file: Path
-    report_file: Path
+    feedback_file: Path = Path(os.devnull)
+    report_file: Path = Path(os.devnull)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,13 @@ class ControlPlane:
         self._http.close()
 
     def claim(
-        self, *, roles: Sequence[str], labels: Sequence[str], wait_seconds: int, key: str
+        self,
+        *,
+        roles: Sequence[str],
+        labels: Sequence[str],
+        wait_seconds: int,
+        key: str,
+        isolation: str = ISOLATION,
     ) -> Claim | None:
         """One run to work on, or None. The caller keeps `key` until it has an answer.
 
@@ -65,7 +71,7 @@ class ControlPlane:
         body: Json = {
             "labels": list(labels),
             "wait_seconds": wait_seconds,
-            "isolation": ISOLATION,
+            "isolation": isolation,
             "worker_version": __version__,
         }
         if roles:
@@ -200,6 +206,10 @@ class LeasedRun:
 
     def resume(self) -> Resume:
         return Resume.parse(json_object(self._plane.send("GET", f"{self._path}/resume")))
+
+    def events(self) -> list[Json]:
+        """The whole log, in order."""
+        return self._all(f"{self._path}/events?limit=200")
 
     def steps(self) -> list[Json]:
         return self._all(f"{self._path}/steps")

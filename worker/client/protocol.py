@@ -147,6 +147,10 @@ class Resume:
     verification_report: Artifact | None
     feedback: Any
     hints: Any
+    operations: tuple[Json, ...] = ()
+    attempt_used: Json = field(default_factory=dict)
+    budget_limit: Json = field(default_factory=dict)
+    budget_used: Json = field(default_factory=dict)
 
     def timeout(self, scope: str, default: float) -> float:
         """A limit in seconds: the contract's where it is the stricter, the policy's otherwise."""
@@ -163,6 +167,7 @@ class Resume:
         task = need(data, "task")
         number, repairs = _attempt(data.get("attempt"))
         instructions = _instructions(data.get("instructions") or ())
+        budget = data.get("budget") or {}
         return cls(
             contract=Contract.parse({"title": task.get("title"), **need(task, "contract")}),
             repository=Repository.parse(need(data, "repository")),
@@ -180,6 +185,10 @@ class Resume:
             verification_report=_artifact(data.get("verification_report")),
             feedback=data.get("feedback") or None,
             hints=data.get("hints") or None,
+            operations=tuple(data.get("operations") or ()),
+            attempt_used=_used(data.get("attempt")),
+            budget_limit=dict(budget.get("limit") or {}),
+            budget_used=dict(budget.get("used") or {}),
         )
 
 
@@ -216,11 +225,12 @@ class Beat:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to an event or a batch: where the run stands now."""
+    """The answer to an event or a batch: where the run stands, and which events the control plane added."""
 
     run: Json
     leased: bool
     replayed: bool = False
+    followed_by: tuple[str, ...] = ()
 
     @property
     def status(self) -> str:
@@ -232,7 +242,14 @@ class Answer:
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], *, replayed: bool = False) -> Answer:
-        return cls(run=dict(need(data, "run")), leased=data.get("lease") is not None, replayed=replayed)
+        results = data.get("results") or [data]
+        events = [event for result in results for event in result.get("follow_ups") or ()]
+        return cls(
+            run=dict(need(data, "run")),
+            leased=data.get("lease") is not None,
+            replayed=replayed,
+            followed_by=tuple(str(event.get("type")) for event in events),
+        )
 
 
 def need(data: Mapping[str, Any], name: str) -> Any:
@@ -271,9 +288,12 @@ def _number(data: Any, *, default: int) -> int:
 
 
 def _attempt(data: Any) -> tuple[int, int]:
+    return _number(data, default=1), int(_used(data).get("repairs") or 0)
+
+
+def _used(data: Any) -> Json:
     used = data.get("used") if isinstance(data, Mapping) else None
-    repairs = used.get("repairs") if isinstance(used, Mapping) else None
-    return _number(data, default=1), int(repairs or 0)
+    return dict(used) if isinstance(used, Mapping) else {}
 
 
 def _instructions(items: Sequence[Any]) -> tuple[Instruction, ...]:

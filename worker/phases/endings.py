@@ -10,8 +10,8 @@ import logging
 
 from worker.client.errors import Refused
 from worker.client.protocol import PAUSE, Artifact, Json
-from worker.phases.executing import PATCH_TYPE
 from worker.phases.failures import RunFailure
+from worker.phases.handing_in import PATCH_TYPE
 from worker.sandbox.git import GitError
 from worker.sandbox.process import end_marked
 from worker.session import RunSession

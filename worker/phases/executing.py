@@ -1,305 +1,64 @@
-"""EXECUTING: the agent works in the checkout; what it leaves is handed in.
-
-The call of the agent is one step: announced before it runs, completed after, under one operation
-id. A worker that takes over finds an announced call pending and repeats it under that same id.
-"""
+"""EXECUTING: the agent works in the checkout; what it leaves is handed in."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-from pathlib import Path
-
-from worker.agents import AgentFailure, Invocation, Job, invoke
-from worker.agents.job import as_text
-from worker.checks.feedback import last_lines
-from worker.client.errors import Refused
-from worker.client.livelog import LiveLog
-from worker.client.protocol import WIND_DOWN, Artifact, Json
+from worker.client.errors import DirectivePending
+from worker.client.protocol import WIND_DOWN
+from worker.phases.calling import agent_has_finished, call_agent
 from worker.phases.failures import RunFailure
-from worker.phases.preparing import agent_checkout, working_directory
+from worker.phases.handing_in import hand_in_patch, hand_in_text, hand_in_what_there_is
+from worker.phases.preparing import asks_model
+from worker.phases.workspaces import WorkspaceLost, count_round, open_workspace
 from worker.sandbox.folder import Checkout
-from worker.sandbox.git import GitError
-from worker.sandbox.process import Command, Result, run_command
-from worker.session import RunSession, Stopped
-
-STEP_SECONDS = 900.0
-# The control plane times a step out by itself; the worker wants to be first, and say why.
-STEP_MARGIN = 0.95
-LARGEST_REPORT_BYTES = 4 << 20
-PATCH_TYPE = "text/x-diff"
-_REFUSED_BY = {"verification": "VERIFICATION_FAILED", "judge": "JUDGE_REJECTED"}
-UNACCEPTABLE_PATCH = frozenset({"not_a_patch", "unsafe_path", "ambiguous_patch", "too_large"})
-
-
-class WorkspaceLost(Exception):  # noqa: N818  named by what happened
-    """Work of this attempt died with another worker's sandbox and cannot be restored."""
+from worker.session import RunSession
 
 
 def execute(session: RunSession) -> None:
     session.refresh()
-    _count_round(session)
+    count_round(session)
     try:
-        checkout = _workspace(session)
+        checkout = open_workspace(session)
     except WorkspaceLost as error:
         failure = RunFailure("INFRASTRUCTURE", "workspace_lost", str(error), retryable=True)
         session.post("attempt_finished", outcome="aborted", failure=failure.document())
         return
     session.boundary()
     if session.winding_down:
-        _hand_in_what_there_is(session, checkout)
-    elif _agent_has_finished(session):
-        _hand_in_patch(session, checkout, b"")
+        hand_in_what_there_is(session, checkout)
+    elif asks_model(session):
+        _loop(session, checkout)
+    elif agent_has_finished(session):
+        hand_in_patch(session, checkout, b"")
     else:
-        _work(session, checkout)
+        call_agent(session, checkout)
 
 
-def _count_round(session: RunSession) -> None:
-    """A second EXECUTING of the same attempt is a repair."""
-    same = session.handed_in_attempt == session.resume.attempt
-    session.rounds = session.rounds + 1 if same else 0
-    session.handed_in_attempt = None
+def _loop(session: RunSession, checkout: Checkout) -> None:
+    """The worker's own loop. Its libraries take a second to load, and only this kind needs them."""
+    from worker.loop.bounds import OutOfBounds, failure_of
+    from worker.loop.running import AttemptEnded, WindingDown
+    from worker.models.asking import Interrupted, ModelFailed
+    from worker.phases.looping import work_with_model
 
-
-def _workspace(session: RunSession) -> Checkout:
-    """The attempt's checkout: as it was left, or clean for a new attempt, or restored."""
-    attempt = session.resume.attempt
-    if session.checkout is not None and session.checkout_attempt in (None, attempt):
-        session.checkout_attempt = attempt
-        return session.checkout
-    first_here = session.checkout is None
-    checkout = agent_checkout(session, fresh=True)
-    if first_here:
-        _restore(session, checkout)
-    session.checkout_attempt = attempt
-    return checkout
-
-
-def _restore(session: RunSession, checkout: Checkout) -> None:
-    resume = session.resume
-    if resume.contract.wants_analysis:
-        # What was saved is a report; the agent reads the same files again.
+    try:
+        last_word = work_with_model(session, checkout)
+    except AttemptEnded:
         return
-    saved = resume.checkpoint or (resume.patch if session.repair_round else None)
-    if saved is None:
-        if resume.lost:
-            raise WorkspaceLost("the workspace was lost, and there was no checkpoint of it")
-        return
-    try:
-        checkout.apply(session.leased.download(saved.id))
-    except GitError as error:
-        raise WorkspaceLost(f"the checkpoint cannot be restored: {error}") from error
-
-
-def _agent_has_finished(session: RunSession) -> bool:
-    """Whether the worker before this one ran the agent of this round and saved what it left."""
-    resume = session.resume
-    if resume.checkpoint is None or resume.contract.wants_analysis:
-        return False
-    lost = {step["operation_id"] for step in resume.lost}
-    return any(
-        str(step["operation_id"]).startswith(_operation_prefix(session))
-        and step.get("state") == "SUCCEEDED"
-        and step["operation_id"] not in lost
-        for step in session.leased.steps()
-    )
-
-
-def _work(session: RunSession, checkout: Checkout) -> None:
-    kind = str(session.resume.contract.agent.get("kind") or "script")
-    pending = next((s for s in session.resume.pending if s.get("tool") == kind), None)
-    operation_id, arguments = _announce(session, kind, pending)
-    exchange = checkout.sandbox.new_folder("exchange")
-    job = _job(session, arguments, exchange)
-    try:
-        invocation = invoke(kind, job)
-    except AgentFailure as error:
-        session.post("tool_completed", operation_id=operation_id, outcome="failed")
-        raise RunFailure("TOOL_FAILED", "agent_invalid", str(error), retryable=False) from error
-    result, output = _run(session, checkout, invocation, operation_id)
-    if result.stopped and not _may_report(session):
-        session.boundary()
-    log = session.upload("output", output)
-    session.post("tool_completed", **_completion(operation_id, result, output, log.id))
-    session.boundary_after_report()
-    if not result.ok:
-        _fail_attempt(session, result, output, log.id)
-    elif session.resume.contract.wants_analysis:
-        _hand_in_report(session, job.report_file, output)
-    else:
-        _hand_in_patch(session, checkout, output)
-
-
-def _announce(session: RunSession, kind: str, pending: Json | None) -> tuple[str, Json]:
-    """The operation's id and arguments: those of a pending call, or of a new one."""
-    if pending is not None:
-        return str(pending["operation_id"]), dict(pending.get("arguments") or {})
-    operation_id = f"{_operation_prefix(session)}.f{session.fence}"
-    arguments: Json = {
-        "command": session.resume.contract.agent.get("command"),
-        "instruction": session.resume.instruction,
-        "repair": session.repair_round,
-    }
-    session.post(
-        "tool_requested",
-        operation_id=operation_id,
-        tool=kind,
-        arguments=arguments,
-        label=_label(session),
-        effect="workspace",
-    )
-    # A gate may have opened over this call: then the lease is over, and this raises.
-    session.boundary()
-    return operation_id, arguments
-
-
-def _operation_prefix(session: RunSession) -> str:
-    return f"{session.run_id}.a{session.resume.attempt}.r{session.repair_round}"
-
-
-def _label(session: RunSession) -> str:
-    if session.resume.contract.wants_analysis:
-        return "Analysing the repository"
-    if session.repair_round:
-        return f"Editing files, repair {session.repair_round}"
-    return "Editing files"
-
-
-def _job(session: RunSession, arguments: Json, exchange: Path) -> Job:
-    resume = session.resume
-    feedback_file = exchange / "feedback.json"
-    feedback_file.write_text(as_text(resume.feedback), encoding="utf-8", errors="replace")
-    return Job(
-        command=arguments.get("command") or resume.contract.agent.get("command"),
-        instruction=resume.instruction_in_force(),
-        instructions=resume.instructions,
-        feedback=resume.feedback,
-        hints=resume.hints,
-        attempt=resume.attempt,
-        repair=session.repair_round,
-        feedback_file=feedback_file,
-        report_file=exchange / "report.md",
-    )
-
-
-def _run(
-    session: RunSession, checkout: Checkout, invocation: Invocation, operation_id: str
-) -> tuple[Result, bytes]:
-    config = session.config
-    live = LiveLog(session.leased, operation_id, session.masker)
-    command = Command(
-        argv=invocation.argv,
-        cwd=working_directory(session, checkout),
-        env=checkout.environment({**config.variables(config.agent_env), **invocation.environment}),
-        marker=checkout.sandbox.id,
-        stdin=invocation.stdin,
-        timeout_seconds=_agent_seconds(session),
-        kill_after_seconds=config.kill_after_seconds,
-    )
-    result = run_command(command, must_stop=session.must_stop_now, on_output=live.feed)
-    if session.live:
-        live.finish()
-    return result, session.masker.mask(result.output)
-
-
-def _agent_seconds(session: RunSession) -> float:
-    step = session.resume.timeout("step", STEP_SECONDS) * STEP_MARGIN
-    asked = session.resume.contract.agent.get("timeout_seconds")
-    return min(step, float(asked)) if isinstance(asked, int | float) and asked > 0 else step
-
-
-def _may_report(session: RunSession) -> bool:
-    """A call that a person's cancel ended is reported; one that this worker's end broke off is
-    left pending, for the next worker to repeat."""
-    return session.live and session.cancelling
-
-
-def _completion(operation_id: str, result: Result, output: bytes, log_id: str) -> Json:
-    outcome = "timed_out" if result.timed_out else "succeeded" if result.ok else "failed"
-    return {
-        "operation_id": operation_id,
-        "outcome": outcome,
-        "exit_code": result.exit_code,
-        "summary": "stopped: cancelled" if result.stopped else last_lines(output),
-        "duration_ms": result.duration_ms,
-        "output_artifact_id": log_id,
-    }
-
-
-def _fail_attempt(session: RunSession, result: Result, output: bytes, log_id: str) -> None:
-    failure = RunFailure(
-        "TOOL_FAILED",
-        "agent_timed_out" if result.timed_out else "agent_failed",
-        f"the agent ended with {result.exit_code}\n{last_lines(output)}",
-        retryable=True,
-        evidence=log_id,
-    )
-    session.post("attempt_finished", outcome="failed", failure=failure.document())
-
-
-def _hand_in_patch(session: RunSession, checkout: Checkout, output: bytes) -> None:
-    patch = _patch(checkout)
-    if not patch:
-        said = last_lines(output)
-        raise RunFailure(
-            "JUDGE_REJECTED",
-            "no_changes",
-            "the agent ended without changing anything" + (f"\n{said}" if said else ""),
-            retryable=False,
-        )
-    _check_not_the_same(session, patch)
-    artifact = _upload_patch(session, patch)
-    session.handed_in_attempt = session.resume.attempt
-    saved = {"checkpoint_artifact_id": artifact.id, "base_commit": checkout.sandbox.base_commit}
-    session.post_all([("checkpoint_saved", saved), ("patch_created", {"patch_artifact_id": artifact.id})])
-
-
-def _check_not_the_same(session: RunSession, patch: bytes) -> None:
-    """A patch that was refused is refused again: a deterministic agent would only use up its repairs."""
-    refused, feedback = session.resume.patch, session.resume.feedback or {}
-    category = _REFUSED_BY.get(str(feedback.get("source")))
-    if category and refused and refused.sha256 == hashlib.sha256(patch).hexdigest():
-        why = f"the agent made the very patch again that the {feedback['source']} sent back"
-        raise RunFailure(category, "same_patch", why, retryable=False)
-
-
-def _upload_patch(session: RunSession, patch: bytes) -> Artifact:
-    try:
-        return session.upload("patch", patch, content_type=PATCH_TYPE)
-    except Refused as refused:
-        if refused.code not in UNACCEPTABLE_PATCH:
+    except WindingDown:
+        hand_in_what_there_is(session, checkout)
+    except DirectivePending as pending:
+        if pending.directive != WIND_DOWN:
             raise
-        raise RunFailure("TOOL_FAILED", refused.code, str(refused), retryable=False) from refused
-
-
-def _hand_in_report(session: RunSession, report_file: Path, output: bytes) -> None:
-    report = session.masker.mask(_read_report(report_file)) or output
-    if not report.strip():
-        raise RunFailure("JUDGE_REJECTED", "no_changes", "the agent ended without a report", retryable=False)
-    artifact = session.upload("analysis_report", report, content_type="text/markdown")
-    session.handed_in_attempt = session.resume.attempt
-    session.post("report_created", report_artifact_id=artifact.id)
-
-
-def _read_report(path: Path) -> bytes:
-    """The agent's report file; never through a link that it may have put there instead."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return b""
-    with os.fdopen(descriptor, "rb") as stream:
-        return stream.read(LARGEST_REPORT_BYTES)
-
-
-def _hand_in_what_there_is(session: RunSession, checkout: Checkout) -> None:
-    # A patch that came back for repair was handed in already, and is not repaired any more.
-    if session.repair_round or session.resume.contract.wants_analysis or not _patch(checkout):
-        raise Stopped(WIND_DOWN)
-    _hand_in_patch(session, checkout, b"")
-
-
-def _patch(checkout: Checkout) -> bytes:
-    try:
-        return checkout.diff()
-    except GitError as error:
-        raise RunFailure("TOOL_FAILED", "patch_unreadable", str(error), retryable=True) from error
+        hand_in_what_there_is(session, checkout)
+    except OutOfBounds as bound:
+        if bound.ends_the_run:
+            session.post("non_retryable_failure", failure=failure_of(bound))
+        else:
+            session.post("attempt_finished", outcome="failed", failure=failure_of(bound))
+    except Interrupted:
+        session.boundary()
+        raise
+    except ModelFailed as error:
+        raise RunFailure("INFRASTRUCTURE", "model_failed", str(error), retryable=error.retryable) from error
+    else:
+        hand_in_text(session, checkout, last_word)

@@ -1,4 +1,4 @@
-"""JUDGING: the deterministic judge's report on the patch or the analysis."""
+"""JUDGING: the report on the patch or the analysis, by rules, and by a model where one is set."""
 
 from __future__ import annotations
 
@@ -24,17 +24,22 @@ def judge(session: RunSession) -> None:
 def _judge_patch(session: RunSession) -> Json:
     resume = session.resume
     patch = _needed(resume.patch, "patch")
-    return judge_patch(
-        Evidence(
-            contract=resume.contract,
-            plan=_document(session, resume.plan, "plan"),
-            patch=session.leased.download(patch.id).decode("utf-8", "replace"),
-            patch_sha256=patch.sha256,
-            report=_document(session, resume.verification_report, "verification report"),
-            instructions=resume.instructions,
-            generated_paths=resume.policy.get("generated_paths") or (),
-        )
+    evidence = Evidence(
+        contract=resume.contract,
+        plan=_document(session, resume.plan, "plan"),
+        patch=session.leased.download(patch.id).decode("utf-8", "replace"),
+        patch_sha256=patch.sha256,
+        report=_document(session, resume.verification_report, "verification report"),
+        instructions=resume.instructions,
+        generated_paths=resume.policy.get("generated_paths") or (),
     )
+    report = judge_patch(evidence)
+    # What the rules send back needs no model to be sent back.
+    if report["verdict"] == "pass" and session.config.judge_model:
+        from worker.phases.model_judging import judge_with_model
+
+        return judge_with_model(session, evidence, report)
+    return report
 
 
 def _judge_analysis(session: RunSession) -> Json:

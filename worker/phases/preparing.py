@@ -6,19 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from worker import __version__
+from worker.agents.instruction_files import INSTRUCTION_FILES
 from worker.checks.feedback import last_lines
-from worker.client.protocol import ISOLATION
+from worker.client.protocol import Artifact
 from worker.phases.failures import RunFailure
 from worker.sandbox.folder import Checkout, PathOutside, RepositoryUnreachable, Sandbox
 from worker.sandbox.process import Command, Result, run_command
 from worker.session import RunSession
 
-INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md", ".github/copilot-instructions.md")
+MODEL = "model"
 AGENT_CHECKOUT = "agent"
 
 
 def start(session: RunSession) -> None:
-    session.post("worker_started", worker_version=__version__, isolation=ISOLATION)
+    session.post("worker_started", worker_version=__version__, isolation=session.config.isolation)
 
 
 def prepare(session: RunSession) -> None:
@@ -28,8 +29,8 @@ def prepare(session: RunSession) -> None:
 def build_context(session: RunSession) -> None:
     """Set the checkout up, so that a contract that cannot be set up fails before any planning."""
     sandbox = open_sandbox(session)
-    agent_checkout(session, fresh=True)
-    paths = sandbox.look_at(sandbox.root / AGENT_CHECKOUT / "checkout").paths()
+    checkout = agent_checkout(session, fresh=True)
+    paths = sandbox.look_at(checkout.path).paths()
     found = [path for path in INSTRUCTION_FILES if path in set(paths)]
     setup = len(session.resume.contract.setup)
     parts = [
@@ -37,7 +38,20 @@ def build_context(session: RunSession) -> None:
         f"instructions in {', '.join(found)}" if found else "no instruction files",
         f"{setup} setup command{'s' if setup != 1 else ''} run" if setup else "no setup",
     ]
-    session.post("context_ready", summary="; ".join(parts))
+    context = {"context_artifact_id": _stored_context(session, checkout).id} if asks_model(session) else {}
+    session.post("context_ready", summary="; ".join(parts), **context)
+
+
+def asks_model(session: RunSession) -> bool:
+    """Whether the worker's own loop is the agent. A command agent reads the repository by itself."""
+    return session.resume.contract.agent.get("kind") == MODEL
+
+
+def _stored_context(session: RunSession, checkout: Checkout) -> Artifact:
+    from worker.phases.looping import make_context
+
+    text = session.masker.mask_text(make_context(session, checkout))
+    return session.upload("context", text.encode("utf-8", "replace"))
 
 
 def open_sandbox(session: RunSession) -> Sandbox:

@@ -84,6 +84,10 @@ class Checkout:
         """Raises GitError when the patch does not apply to the base commit."""
         self.sandbox.look_at(self.path).apply(patch)
 
+    def edit(self, patch: bytes) -> None:
+        """Change files as they are by a patch, all of it or nothing. Raises GitError."""
+        self.sandbox.look_at(self.path).edit(patch)
+
     def exclude_untracked(self) -> None:
         """What exists now beside the base's files is no part of the work: setup made it."""
         self.excluded = frozenset(self._untracked(self.sandbox.look_at(self.path)))

@@ -225,6 +225,10 @@ class Tree:
         self._git("update-index", "-q", "--refresh", ok_statuses=(0, 1))
         self._git("apply", "--index", "--whitespace=nowarn", "-", stdin=patch)
 
+    def edit(self, patch: bytes) -> None:
+        """Apply to the files as they are, whatever the base commit says. Raises GitError."""
+        self._git("apply", "--whitespace=nowarn", "-", stdin=patch)
+
     def diff(self, *, untracked: Sequence[str]) -> bytes:
         """The patch from the base commit to the folder as it is, `git diff --binary`."""
         self._git("add", "--update", "--ignore-errors", ".", ok_statuses=(0, 1))

@@ -1,16 +1,17 @@
-"""The HTTP side of the fake control plane: headers, routes, broken calls."""
+"""The HTTP side of the stand-in: headers, routes, broken calls."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 if TYPE_CHECKING:
-    from tests.worker.fake_control_plane import FakeControlPlane
+    from worker.conformance.stand_in import StandIn
 
 Json = dict[str, Any]
 
@@ -24,12 +25,19 @@ class Problem(Exception):  # noqa: N818  named by what happened
         self.document = {"status": status, "code": code, "title": code, **more}
 
 
+def _event_of(body: bytes) -> str:
+    try:
+        return str(json.loads(body).get("type") or "")
+    except (ValueError, AttributeError):
+        return ""
+
+
 class Server(ThreadingHTTPServer):
-    """Serves one fake control plane on a free port of 127.0.0.1."""
+    """Serves one stand-in on a free port of 127.0.0.1."""
 
     daemon_threads = True
 
-    def __init__(self, plane: FakeControlPlane) -> None:
+    def __init__(self, plane: StandIn) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.plane = plane
 
@@ -40,7 +48,7 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     @property
-    def plane(self) -> FakeControlPlane:
+    def plane(self) -> StandIn:
         return self.server.plane
 
     def log_message(self, *_: object) -> None:
@@ -65,6 +73,9 @@ class Handler(BaseHTTPRequestHandler):
                 status, document = self.route(method, path, body)
             except Problem as problem:
                 status, document = problem.status, problem.document
+                self.plane.refusals.append(
+                    (str(document["code"]), f"{method} {path} {_event_of(body)}".strip())
+                )
             self.plane.changed.notify_all()
             if broken == "lose":
                 self.close_connection = True
@@ -108,6 +119,7 @@ class Handler(BaseHTTPRequestHandler):
     def write(self, call: str, body: bytes) -> tuple[int, Any]:
         if call == "heartbeat":
             self.plane.heartbeats += 1
+            self.plane.beaten_at.append(time.monotonic())
             return 200, {"directive": self.plane.state.directive, "expires_at": "later"}
         if call == "release":
             self.plane.released.append(json.loads(body)["reason"])

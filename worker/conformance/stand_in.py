@@ -1,7 +1,8 @@
-"""A control plane small enough to read, over real HTTP on 127.0.0.1, for the worker's tests.
+"""A control plane small enough to read, over real HTTP on 127.0.0.1, to try workers against.
 
 It keeps one run, moves it by a table of its own, refuses what the contract refuses (lease, key,
-directive, digest), and can be told to lose answers or to be away.
+directive, digest), writes down what a worker did that it must not, and can be told to lose answers
+or to be away.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from tests.worker.fake_http import Problem, Server
+from worker.conformance.stand_in_http import Problem, Server
 
 Json = dict[str, Any]
 
@@ -83,13 +84,14 @@ class State:
     lease_seconds: float = 60.0
 
 
-class FakeControlPlane:
-    """`with FakeControlPlane(state) as plane:`, then `plane.url` and what it has recorded."""
+class StandIn:
+    """`with StandIn(state) as plane:`, then `plane.url` and what it has recorded."""
 
-    token = "agp_test_0123456789abcdef"
+    token = "agp_test_0123456789abcdef"  # noqa: S105 - opens nothing but this stand-in
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, *, base_commit: str = "") -> None:
         self.state = state
+        self.base_commit = base_commit
         self.events: list[tuple[str, Json]] = []
         self.artifacts: dict[str, tuple[str, bytes]] = {}
         self.calls: list[tuple[str, str, dict[str, str]]] = []
@@ -98,6 +100,10 @@ class FakeControlPlane:
         self.roles = {"worker", "agent_runtime", "verifier", "judge", "git_integration"}
         self.lease_token: str | None = None
         self.heartbeats = 0
+        self.claim_keys: list[str] = []
+        self.beaten_at: list[float] = []
+        # (code, what was called) of every refusal, in order.
+        self.refusals: list[tuple[str, str]] = []
         self.released: list[str] = []
         # Called with (method, path) before a call is handled; "away" or "lose" break the call.
         self.break_call: Callable[[str, str], str | None] = lambda method, path: None
@@ -105,6 +111,7 @@ class FakeControlPlane:
         self.after_event: Callable[[str], None] = lambda event: None
         self.changed = threading.Condition()
         self._keys: dict[str, Json] = {}
+        self._bodies: dict[str, list[Any]] = {}
         self._claims: dict[str, Json] = {}
         self._server = Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
@@ -140,17 +147,22 @@ class FakeControlPlane:
         self.artifacts[artifact_id] = (kind, data)
         return {"id": artifact_id, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
 
+    def store_json(self, kind: str, document: Json) -> Json:
+        return self.store(kind, json.dumps(document).encode())
+
     def take_lease_away(self) -> None:
         with self.changed:
             self.lease_token = None
 
     def wait_for(self, condition: Callable[[], bool], *, seconds: float = 20.0) -> None:
         with self.changed:
-            assert self.changed.wait_for(condition, timeout=seconds), self.events
+            if not self.changed.wait_for(condition, timeout=seconds):
+                raise TimeoutError(f"not within {seconds} s; so far: {self.events}")
 
     # --- calls ---------------------------------------------------------------------------------
 
     def claim(self, key: str) -> Json | None:
+        self.claim_keys.append(key)
         if key in self._claims:
             return self._claims[key]
         if self.state.status in TERMINAL | {"WAITING_FOR_APPROVAL"} or self.lease_token:
@@ -207,6 +219,8 @@ class FakeControlPlane:
     def apply(self, key: str, type_: str, payload: Json) -> Json:
         """One event; its answer is remembered under the key."""
         if key in self._keys:
+            if self._bodies[key] != [type_, payload]:
+                raise Problem(422, "idempotency_key_reused", event=type_)
             return {**self._keys[key], "replayed": True}
         state = self.state
         if type_ in REFUSED_UNDER.get(state.directive, ()):
@@ -224,7 +238,7 @@ class FakeControlPlane:
         if state.status in TERMINAL | {"WAITING_FOR_APPROVAL"} or type_ == "run_interrupted":
             self.lease_token = None
         self.after_event(type_)
-        self._keys[key] = self.answer()
+        self._keys[key], self._bodies[key] = self.answer(), [type_, payload]
         return self._keys[key]
 
     def answer(self) -> Json:
