@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from typing import TypeVar
 
 import click
 
 from worker import __version__
-from worker.claiming import Worker
 from worker.client.errors import Refused
-from worker.client.plane import ControlPlane, read_token
+from worker.client.plane import read_token
 from worker.config import ROLES, WorkerConfig
 from worker.conformance.command import conformance
-from worker.drain import Drain
+from worker.sandbox.isolation import CHOICES, IsolationUnavailable, find_isolation
+from worker.sandbox.process import Limits
+from worker.serving import private_paths, serve
 
+F = TypeVar("F", bound=Callable[..., None])
 DEFAULT_WORK_DIR = Path(os.environ.get("AGENTPLATFORM_DATA_DIR", "var")) / "sandboxes"
+
+
+def _number(name: str, least: int, most: int, usual: int, help_: str) -> Callable[[F], F]:
+    return click.option(name, type=click.IntRange(least, most), default=usual, show_default=True, help=help_)
 
 
 @click.command(name="worker")
@@ -56,6 +62,20 @@ DEFAULT_WORK_DIR = Path(os.environ.get("AGENTPLATFORM_DATA_DIR", "var")) / "sand
     show_default=True,
     help="How long a running command may go on after SIGTERM.",
 )
+@click.option("--model", default="", help="Model of the agent kind `model` where a task names none.")
+@click.option("--judge-model", default="", help="Model that judges beside the rules; none is asked without.")
+@click.option(
+    "--isolation",
+    type=click.Choice(CHOICES),
+    default="auto",
+    show_default=True,
+    help="Walls around commands: the best that this machine allows, none, or exactly these.",
+)
+@_number("--memory-mb", 64, 1 << 20, 8192, "Memory that one command may hold.")
+@_number("--disk-mb", 1, 1 << 24, 10240, "Disk that one sandbox may fill.")
+@_number("--processes", 8, 1 << 20, 1024, "Processes that one command may have at a time.")
+@_number("--concurrency", 1, 64, 1, "Runs to hold at a time.")
+@_number("--metrics-port", 0, 65535, 0, "Port of 127.0.0.1 for /metrics and /healthz; 0 for none.")
 @click.version_option(__version__)
 def main(  # noqa: PLR0917 - click passes by name
     url: str,
@@ -68,8 +88,16 @@ def main(  # noqa: PLR0917 - click passes by name
     setup_env: tuple[str, ...],
     agent_env: tuple[str, ...],
     drain_seconds: float,
+    model: str,
+    judge_model: str,
+    isolation: str,
+    memory_mb: int,
+    disk_mb: int,
+    processes: int,
+    concurrency: int,
+    metrics_port: int,
 ) -> None:
-    """Claim runs from the control plane and work on them, one at a time.
+    """Claim runs from the control plane and work on them, as many at a time as `--concurrency` says.
 
     SIGTERM lets the run in hand be given back at its next boundary; a second one ends at once.
     """
@@ -79,6 +107,10 @@ def main(  # noqa: PLR0917 - click passes by name
         token = read_token(token_file)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+    try:
+        walls = find_isolation(isolation, private=private_paths(work_dir, token_file))
+    except IsolationUnavailable as error:
+        raise click.ClickException(str(error)) from error
     config = WorkerConfig(
         work_dir=work_dir.resolve(),
         roles=roles,
@@ -87,26 +119,15 @@ def main(  # noqa: PLR0917 - click passes by name
         setup_env=setup_env,
         agent_env=agent_env,
         drain_seconds=drain_seconds,
+        model=model,
+        judge_model=judge_model,
+        isolation=walls,
+        limits=Limits(processes=processes, memory_bytes=memory_mb << 20, disk_bytes=disk_mb << 20),
     )
-    drain = _drain_on_signals(drain_seconds)
-    plane = ControlPlane(url=url, token=token)
     try:
-        Worker(config=config, plane=plane, drain=drain).run(once=once)
+        serve(config, url=url, token=token, once=once, concurrency=concurrency, metrics_port=metrics_port)
     except Refused as refused:
         raise click.ClickException(f"the control plane refused this worker: {refused}") from refused
-    finally:
-        plane.close()
-
-
-def _drain_on_signals(grace_seconds: float) -> Drain:
-    drain = Drain(grace_seconds=grace_seconds)
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        drain.ask()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handle)
-    return drain
 
 
 def run(words: list[str]) -> None:

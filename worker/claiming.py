@@ -13,6 +13,7 @@ from worker.client.plane import ControlPlane
 from worker.client.protocol import WIND_DOWN, Claim
 from worker.config import ROLES, WorkerConfig
 from worker.drain import Drain
+from worker.metrics import FIGURES
 from worker.phases import EDITING, PHASES
 from worker.phases.endings import fail, hand_back, stop
 from worker.phases.failures import RunFailure
@@ -74,6 +75,7 @@ class Worker:
         leased = self._plane.leased(claim.lease)
         beat = Heartbeat(leased).start()
         session = RunSession(claim=claim, leased=leased, beat=beat, config=self._config, drain=self._drain)
+        FIGURES.claimed()
         logger.info("run %s: claimed in %s, fence %d", session.run_id, session.status, session.fence)
         try:
             _work(session)
@@ -85,6 +87,7 @@ class Worker:
             return error
         finally:
             beat.stop()
+            FIGURES.left(session.status)
             if not session.close():
                 logger.error("run %s: its sandbox could not be removed", session.run_id)
         return None
@@ -96,7 +99,7 @@ class Worker:
                 labels=self._config.labels,
                 wait_seconds=self._config.wait_seconds,
                 key=self._claim_key,
-                isolation=self._config.isolation,
+                isolation=self._config.isolation.level,
             )
         except Refused as refused:
             if self._narrow_roles(refused):

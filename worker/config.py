@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from worker.client.protocol import ISOLATION
 from worker.models.patience import ModelPatience
+from worker.sandbox.isolation import Isolation
+from worker.sandbox.process import Limits
 
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE)
 ROLES = ("worker", "agent_runtime", "verifier", "judge")
@@ -35,7 +36,8 @@ class WorkerConfig:
     drain_seconds: float = 30.0
     kill_after_seconds: float = 10.0
     setup_seconds: float = 900.0
-    isolation: str = ISOLATION
+    isolation: Isolation = field(default_factory=Isolation)
+    limits: Limits = field(default_factory=Limits)
     model: str = ""
     judge_model: str = ""
     model_patience: ModelPatience = field(default_factory=ModelPatience)

@@ -14,6 +14,7 @@ from worker.client.protocol import CANCEL, PAUSE, WIND_DOWN, Answer, Artifact, C
 from worker.client.transport import Content
 from worker.config import WorkerConfig
 from worker.drain import Drain
+from worker.metrics import FIGURES
 from worker.sandbox.folder import Checkout, Sandbox
 from worker.sandbox.masking import Masker
 
@@ -117,6 +118,8 @@ class RunSession:
         else:
             answer = self.leased.post_batch(events)
         logger.info("run %s: %s → %s", self.run_id, events[-1][0], answer.status)
+        for type_, _ in events:
+            FIGURES.posted(type_)
         self.run.update(answer.run)
         self._stale = True
         self._live = answer.leased

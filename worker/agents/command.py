@@ -7,9 +7,12 @@ numbered later instructions, and what the last check or reviewer said.
 from __future__ import annotations
 
 from worker.agents.job import Invocation, Job, as_text, command_argv, common_environment
+from worker.agents.presets import invoke_preset
 
 
 def invoke_command(job: Job) -> Invocation:
+    if job.preset:
+        return invoke_preset(job, prompt(job))
     return Invocation(
         argv=command_argv(job.command),
         environment=common_environment(job),

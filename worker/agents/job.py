@@ -27,6 +27,9 @@ class Job:
     hints: Any
     attempt: int
     repair: int
+    preset: str = ""
+    model: str = ""
+    options: Sequence[str] = ()
     feedback_file: Path = Path(os.devnull)
     report_file: Path = Path(os.devnull)
 

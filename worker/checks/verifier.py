@@ -76,11 +76,10 @@ def run_check(
     must_stop: Callable[[], bool],
 ) -> Check:
     """Run it, and once more when it fails. Raises Interrupted."""
-    command = Command(
-        argv=["/bin/sh", "-c", verifier.command],
+    command = checkout.command(
+        ["/bin/sh", "-c", verifier.command],
         cwd=directory,
-        env=checkout.environment(),
-        marker=checkout.sandbox.id,
+        network=False,
         timeout_seconds=verifier.timeout_seconds,
         kill_after_seconds=kill_after_seconds,
     )

@@ -49,13 +49,15 @@ def contract_tool(item: Mapping[str, Any]) -> Tool:
     reconcile = item.get("reconcile")
 
     def run(bench: Workbench, arguments: Json) -> ToolResult:
-        result = bench.execute(_shell(bench, command, seconds=RUN_SECONDS, arguments=arguments))
+        # The contract gave this tool to the agent; what it is for may lie outside.
+        line = _shell(bench, command, seconds=RUN_SECONDS, arguments=arguments, network=True)
+        result = bench.execute(line)
         if result.timed_out and reconcile and (happened := ask(bench, arguments)):
             return happened
         return _shown(result)
 
     def ask(bench: Workbench, arguments: Json) -> ToolResult | None:
-        line = _shell(bench, str(reconcile), seconds=RECONCILE_SECONDS, arguments=arguments)
+        line = _shell(bench, str(reconcile), seconds=RECONCILE_SECONDS, arguments=arguments, network=True)
         result = bench.execute(line)
         return _shown(result) if result.ok else None
 
@@ -75,12 +77,14 @@ def _effect(item: Mapping[str, Any]) -> Effect:
     return "none" if effect == "none" else "outside" if effect == "outside" else "workspace"
 
 
-def _shell(bench: Workbench, line: str, *, seconds: float, arguments: Json | None = None) -> Command:
-    return Command(
-        argv=["/bin/sh", "-c", line],
+def _shell(
+    bench: Workbench, line: str, *, seconds: float, arguments: Json | None = None, network: bool = False
+) -> Command:
+    return bench.checkout.command(
+        ["/bin/sh", "-c", line],
         cwd=bench.directory,
         env={**bench.environment, "OPERATION_ID": bench.operation_id},
-        marker=bench.checkout.sandbox.id,
+        network=network,
         stdin=json.dumps(arguments).encode() if arguments is not None else b"",
         timeout_seconds=max(1.0, min(seconds, bench.longest_seconds)),
         kill_after_seconds=bench.kill_after_seconds,

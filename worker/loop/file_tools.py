@@ -8,7 +8,6 @@ from worker.checks.globs import matches
 from worker.client.protocol import Json
 from worker.loop.tools import CannotCall, Tool, ToolResult, Workbench, capped
 from worker.sandbox.git import GitError
-from worker.sandbox.process import Command
 from worker.sandbox.workspace import MOST_LISTED
 
 MOST_LINES = 2_000
@@ -60,13 +59,7 @@ def _search(bench: Workbench, arguments: Json) -> ToolResult:
     only = [f"--include={arguments['include']}"] if arguments.get("include") else []
     argv = ["grep", "-rnIE", "--exclude-dir=.git", *only, "-e", arguments["pattern"], "--", f"./{path}"]
     result = bench.execute(
-        Command(
-            argv=argv,
-            cwd=bench.checkout.path,
-            env=bench.environment,
-            marker=bench.checkout.sandbox.id,
-            timeout_seconds=SEARCH_SECONDS,
-        )
+        bench.checkout.command(argv, cwd=bench.checkout.path, network=False, timeout_seconds=SEARCH_SECONDS)
     )
     if result.exit_code == NOTHING_FOUND and not result.output:
         return ToolResult("Nothing found.")

@@ -23,6 +23,7 @@ from worker.client.protocol import Answer, Json
 from worker.loop.bounds import Bounds, OutOfBounds
 from worker.loop.conversation import Call, Conversation, dump_response, final_of, masked
 from worker.loop.tools import ASK, Approvals, Tool, ToolResult, Workbench
+from worker.metrics import FIGURES
 from worker.models.asking import Asker
 from worker.sandbox.git import GitError
 from worker.session import RunSession
@@ -220,7 +221,13 @@ def record_decision(session: RunSession, response: ModelResponse, cost: Decimal 
         "model": response.model_name,
         "content_artifact_id": content.id,
     }
-    if usage.has_values():
+    known = usage.has_values()
+    FIGURES.asked(
+        input_tokens=usage.input_tokens if known else None,
+        output_tokens=usage.output_tokens if known else None,
+        cost_usd=cost,
+    )
+    if known:
         payload |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
     if cost is not None:
         payload["cost_usd"] = format(cost, "f")

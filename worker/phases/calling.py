@@ -10,19 +10,22 @@ from pathlib import Path
 
 from worker.agents import AgentFailure, Invocation, Job, invoke
 from worker.agents.job import as_text
+from worker.agents.presets import Told, read_stream
 from worker.checks.feedback import last_lines
 from worker.client.livelog import LiveLog
 from worker.client.protocol import Json
 from worker.phases.failures import RunFailure
-from worker.phases.handing_in import hand_in_patch, hand_in_report
+from worker.phases.handing_in import MOST_SUMMARY, hand_in_patch, hand_in_report
 from worker.phases.preparing import working_directory
 from worker.sandbox.folder import Checkout
-from worker.sandbox.process import Command, Result, run_command
+from worker.sandbox.process import Result, run_command
 from worker.session import RunSession
 
 STEP_SECONDS = 900.0
 # The control plane times a step out by itself; the worker wants to be first, and say why.
 STEP_MARGIN = 0.95
+# Of one call: with its repairs, they stay below what an attempt may have.
+MOST_STEPS = 25
 
 
 def agent_has_finished(session: RunSession) -> bool:
@@ -54,14 +57,43 @@ def call_agent(session: RunSession, checkout: Checkout) -> None:
     if result.stopped and not _may_report(session):
         session.boundary()
     log = session.upload("output", output)
-    session.post("tool_completed", **_completion(operation_id, result, output, log.id))
+    told = read_stream(job.preset, output) if job.preset else None
+    session.post_all(_reports(_completion(operation_id, result, output, log.id), told))
     session.boundary_after_report()
-    if not result.ok:
-        _fail_attempt(session, result, output, log.id)
+    words = told.words.encode() if told and told.words else output
+    if not result.ok or (told and told.failed):
+        _fail_attempt(session, result, words, log.id)
     elif session.resume.contract.wants_analysis:
-        hand_in_report(session, job.report_file, output)
+        hand_in_report(session, job.report_file, words)
     else:
-        hand_in_patch(session, checkout, output)
+        hand_in_patch(session, checkout, words, summary=told.words[:MOST_SUMMARY] if told else "")
+
+
+def _reports(completion: Json, told: Told | None) -> list[tuple[str, Json]]:
+    """The call's outcome, between the steps that its stream told of and what all of it used."""
+    if told is None:
+        return [("tool_completed", completion)]
+    if told.words or told.failed:
+        completion = {**completion, "summary": (told.failed or told.words)[:MOST_SUMMARY]}
+    if told.failed and completion["outcome"] == "succeeded":
+        completion["outcome"] = "failed"
+    shown, more = told.steps[:MOST_STEPS], len(told.steps) - MOST_STEPS
+    steps: list[tuple[str, Json]] = [
+        ("model_decision", {"decision": "tool", "summary": step, **_model_of(told)}) for step in shown
+    ]
+    words = f"{told.words[:MOST_SUMMARY]}" + (f"\n[{more} more steps]" if more > 0 else "")
+    last: Json = {"decision": "final", "summary": words, **_model_of(told)}
+    for name, value in (("input_tokens", told.input_tokens), ("output_tokens", told.output_tokens)):
+        if value is not None:
+            last[name] = value
+    if told.cost_usd is not None:
+        last["cost_usd"] = format(told.cost_usd, "f")
+    # The money comes last: the report that reaches a limit may end the lease.
+    return [*steps, ("tool_completed", completion), ("model_decision", last)]
+
+
+def _model_of(told: Told) -> Json:
+    return {"model": told.model} if told.model else {}
 
 
 def _announce(session: RunSession, kind: str, pending: Json | None) -> tuple[str, Json]:
@@ -103,8 +135,12 @@ def _job(session: RunSession, arguments: Json, exchange: Path) -> Job:
     resume = session.resume
     feedback_file = exchange / "feedback.json"
     feedback_file.write_text(as_text(resume.feedback), encoding="utf-8", errors="replace")
+    agent = resume.contract.agent
     return Job(
-        command=arguments.get("command") or resume.contract.agent.get("command"),
+        command=arguments.get("command") or agent.get("command"),
+        preset=str(agent.get("preset") or ""),
+        model=str(agent.get("model") or (session.config.model if agent.get("preset") else "")),
+        options=tuple(agent.get("options") or ()),
         instruction=resume.instruction_in_force(),
         instructions=resume.instructions,
         feedback=resume.feedback,
@@ -121,11 +157,11 @@ def _run(
 ) -> tuple[Result, bytes]:
     config = session.config
     live = LiveLog(session.leased, operation_id, session.masker)
-    command = Command(
-        argv=invocation.argv,
+    command = checkout.command(
+        invocation.argv,
         cwd=working_directory(session, checkout),
         env=checkout.environment({**config.variables(config.agent_env), **invocation.environment}),
-        marker=checkout.sandbox.id,
+        network=True,
         stdin=invocation.stdin,
         timeout_seconds=_agent_seconds(session),
         kill_after_seconds=config.kill_after_seconds,

@@ -11,7 +11,7 @@ from worker.checks.feedback import last_lines
 from worker.client.protocol import Artifact
 from worker.phases.failures import RunFailure
 from worker.sandbox.folder import Checkout, PathOutside, RepositoryUnreachable, Sandbox
-from worker.sandbox.process import Command, Result, run_command
+from worker.sandbox.process import Result, run_command
 from worker.session import RunSession
 
 MODEL = "model"
@@ -19,7 +19,7 @@ AGENT_CHECKOUT = "agent"
 
 
 def start(session: RunSession) -> None:
-    session.post("worker_started", worker_version=__version__, isolation=session.config.isolation)
+    session.post("worker_started", worker_version=__version__, isolation=session.config.isolation.level)
 
 
 def prepare(session: RunSession) -> None:
@@ -64,6 +64,8 @@ def open_sandbox(session: RunSession) -> Sandbox:
                 run_id=session.run_id,
                 repository=session.resume.repository,
                 base_commit=session.base_commit,
+                isolation=session.config.isolation,
+                limits=session.config.limits,
             )
         except RepositoryUnreachable as error:
             raise RunFailure("REPOSITORY_ACCESS", "clone_failed", str(error), retryable=True) from error
@@ -112,11 +114,11 @@ def run_setup(session: RunSession, checkout: Checkout) -> tuple[str, Result] | N
     config = session.config
     for line in session.resume.contract.setup:
         session.boundary()
-        command = Command(
-            argv=["/bin/sh", "-c", line],
+        command = checkout.command(
+            ["/bin/sh", "-c", line],
             cwd=working_directory(session, checkout),
             env=checkout.environment(config.variables(config.setup_env)),
-            marker=checkout.sandbox.id,
+            network=True,
             timeout_seconds=session.resume.timeout("command", config.setup_seconds),
             kill_after_seconds=config.kill_after_seconds,
         )

@@ -5,8 +5,9 @@
               verify/ …    the same for a verification, never the agent's folder
               git-1/ …     git directories, one per look, trusted because always new
 
-Isolation is "process": own session, environment and home, bounded resources. The file system and
-the network are the worker's; a worker of an untrusted fleet runs in a container of its own.
+Isolation "process" is an own session, environment and home, and bounded resources; the file system
+and the network are the worker's. Isolation "namespace" puts walls around every command as well, see
+`isolation.py`.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ import socket
 import stat
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 from worker.client.protocol import Repository
 from worker.sandbox.git import GitError, Mirror, Tree
-from worker.sandbox.process import end_marked
+from worker.sandbox.isolation import Isolation
+from worker.sandbox.process import KILL_AFTER_SECONDS, Command, Limits, end_marked
 
 logger = logging.getLogger("worker")
 
@@ -80,6 +82,34 @@ class Checkout:
             **(more or {}),
         }
 
+    def command(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        timeout_seconds: float,
+        network: bool,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        kill_after_seconds: float = KILL_AFTER_SECONDS,
+    ) -> Command:
+        """A command of this sandbox: marked, limited and, where the machine can, behind walls.
+
+        `env` is all the environment that it gets; without one, that of `environment()`.
+        """
+        return Command(
+            argv=argv,
+            cwd=cwd,
+            env=self.environment() if env is None else env,
+            marker=self.sandbox.id,
+            timeout_seconds=timeout_seconds,
+            stdin=stdin,
+            kill_after_seconds=kill_after_seconds,
+            limits=self.sandbox.limits,
+            disk=self.sandbox.root,
+            walls=self.sandbox.isolation.walls(self.sandbox.root, self.home / "tmp", network=network),
+        )
+
     def apply(self, patch: bytes) -> None:
         """Raises GitError when the patch does not apply to the base commit."""
         self.sandbox.look_at(self.path).apply(patch)
@@ -110,11 +140,20 @@ class Sandbox:
     root: Path
     mirror: Path
     base_commit: str
+    isolation: Isolation = field(default_factory=Isolation)
+    limits: Limits = field(default_factory=Limits)
     _numbers: count[int] = field(default_factory=lambda: count(1), repr=False)
 
     @classmethod
     def create(
-        cls, *, work_dir: Path, run_id: str, repository: Repository, base_commit: str | None
+        cls,
+        *,
+        work_dir: Path,
+        run_id: str,
+        repository: Repository,
+        base_commit: str | None,
+        isolation: Isolation | None = None,
+        limits: Limits | None = None,
     ) -> Sandbox:
         """Fetch the repository and make the folder. Raises RepositoryUnreachable."""
         mirror = Mirror(work_dir / "mirrors", repository.url)
@@ -126,7 +165,14 @@ class Sandbox:
         root = work_dir / "runs" / sandbox_id
         root.mkdir(parents=True, mode=0o700)
         _write_owner(root, run_id=run_id)
-        return cls(id=sandbox_id, root=root.resolve(), mirror=mirror.path.resolve(), base_commit=commit)
+        return cls(
+            id=sandbox_id,
+            root=root.resolve(),
+            mirror=mirror.path.resolve(),
+            base_commit=commit,
+            isolation=isolation or Isolation(),
+            limits=limits or Limits(),
+        )
 
     def checkout(self, name: str) -> Checkout:
         """A clean checkout under this name; an older one of the name is gone afterwards."""

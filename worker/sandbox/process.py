@@ -7,6 +7,8 @@ is given. Its output is read to the end whatever its size, and kept as a head an
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import selectors
 import signal
@@ -25,19 +27,30 @@ MARKER = "AGENTPLATFORM_SANDBOX"
 OUTPUT_LIMIT_BYTES = 1 << 20
 KILL_AFTER_SECONDS = 10.0
 POLL_SECONDS = 0.1
+BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Per process: largest file in bytes, processor seconds, processes of this user. 0 is none.
-
-    The number of processes is counted per user and not applied to root, so it is a brake on a
-    fork bomb for a worker with a user of its own, and no isolation.
-    """
+    """Of each process: largest file in bytes, processor seconds (0: enough for the time limit on all
+    cores), data in memory. Of all together: processes, resident memory in bytes, and bytes on disk below
+    the folder `disk`. 0 is none."""
 
     file_bytes: int = 1 << 30
     cpu_seconds: int = 0
-    processes: int = 4096
+    processes: int = 1024
+    memory_bytes: int = 8 << 30
+    disk_bytes: int = 10 << 30
+
+
+@dataclass(frozen=True)
+class Walls:
+    """What `namespaces.py` builds: the folder to keep writable, paths to hide, a folder to be /tmp."""
+
+    keep: Path
+    hide: Sequence[Path] = ()
+    tmp: Path | None = None
+    network: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,11 +64,14 @@ class Command:
     kill_after_seconds: float = KILL_AFTER_SECONDS
     output_limit: int = OUTPUT_LIMIT_BYTES
     limits: Limits = field(default_factory=Limits)
+    disk: Path | None = None
+    walls: Walls | None = None
 
 
 @dataclass(frozen=True)
 class Result:
-    """`exit_code` is 128 + n after signal n; `stopped` and `timed_out` say who ended it."""
+    """`exit_code` is 128 + n after signal n; `stopped`, `timed_out` and `limit` say who ended it, the last
+    with the limit's name: `processes`, `memory` or `disk`."""
 
     exit_code: int
     output: bytes
@@ -63,10 +79,11 @@ class Result:
     timed_out: bool = False
     stopped: bool = False
     group_gone: bool = True
+    limit: str = ""
 
     @property
     def ok(self) -> bool:
-        return self.exit_code == 0 and not self.timed_out and not self.stopped
+        return self.exit_code == 0 and not self.timed_out and not self.stopped and not self.limit
 
 
 def run_command(
@@ -89,14 +106,16 @@ def run_command(
                 selector.unregister(pipe)
                 _wait_quietly(process, ending, command.kill_after_seconds)
         gone = end_marked(command.marker)
-        _drain(pipe, output, on_output, blocks=1 << 20)
+        _drain(pipe, output, on_output, blocks=1 << 16)
+    exit_code, limit = _read_status(status)
     return Result(
-        exit_code=_read_status(status),
-        output=output.value(),
+        exit_code=exit_code,
+        output=output.value() + (f"\n[ended: over the limit on {limit}]\n".encode() if limit else b""),
         duration_ms=int((time.monotonic() - started) * 1000),
         timed_out=ending.why == "timeout",
         stopped=ending.why == "stop",
         group_gone=gone,
+        limit=limit,
     )
 
 
@@ -170,11 +189,9 @@ def _start(command: Command) -> tuple[subprocess.Popen[bytes], IO[bytes], int]:
     """The process, its output, and the descriptor on which its status will be read."""
     read_end, write_end = os.pipe()
     output, output_end = os.pipe()
-    limits = command.limits
-    cpu = limits.cpu_seconds or int(command.timeout_seconds * (os.cpu_count() or 1)) + 60
-    processes = 0 if os.geteuid() == 0 else limits.processes
-    numbers = [command.kill_after_seconds, write_end, limits.file_bytes, cpu, processes]
-    head = [sys.executable, "-I", "-S", str(SUPERVISOR), *(str(number) for number in numbers)]
+    # A flood passes in a tenth of the time through a pipe of this size.
+    fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, BLOCK_BYTES)
+    head = [sys.executable, "-I", "-S", str(SUPERVISOR), json.dumps(_orders(command, write_end))]
     with tempfile.TemporaryFile() as stdin, _termination_held_back():
         stdin.write(command.stdin)
         stdin.seek(0)
@@ -193,6 +210,27 @@ def _start(command: Command) -> tuple[subprocess.Popen[bytes], IO[bytes], int]:
     return process, os.fdopen(output, "rb", buffering=0), read_end
 
 
+def _orders(command: Command, status_fd: int) -> dict[str, object]:
+    limits, walls = command.limits, command.walls
+    shown = walls and {
+        "keep": str(walls.keep),
+        "hide": [str(path) for path in walls.hide],
+        "tmp": str(walls.tmp or ""),
+        "network": walls.network,
+    }
+    return {
+        "kill_after": command.kill_after_seconds,
+        "status_fd": status_fd,
+        "file_bytes": limits.file_bytes,
+        "cpu_seconds": limits.cpu_seconds or int(command.timeout_seconds * (os.cpu_count() or 1)) + 60,
+        "processes": limits.processes,
+        "memory_bytes": limits.memory_bytes,
+        "disk_bytes": limits.disk_bytes if command.disk else 0,
+        "disk": str(command.disk or ""),
+        "walls": shown,
+    }
+
+
 @contextmanager
 def _termination_held_back() -> Iterator[None]:
     """What is started meanwhile inherits it: a supervisor told to stop before it listens hears it later."""
@@ -207,7 +245,7 @@ def _drain(pipe: IO[bytes], output: CappedOutput, on_output: Callable[[bytes], N
     """Read what is there, a bounded number of blocks; False at the end of the stream."""
     for _ in range(blocks):
         try:
-            data = os.read(pipe.fileno(), 1 << 16)
+            data = os.read(pipe.fileno(), BLOCK_BYTES)
         except BlockingIOError:
             return True
         if not data:
@@ -228,11 +266,12 @@ def _wait_quietly(process: subprocess.Popen[bytes], ending: _Ending, kill_after_
             return
 
 
-def _read_status(descriptor: int) -> int:
+def _read_status(descriptor: int) -> tuple[int, str]:
+    """The exit status, and the limit that ended the command or ""."""
     with os.fdopen(descriptor, "rb") as stream:
-        text = stream.read()
+        status, _, limit = stream.read().decode("ascii").partition(" ")
     # Nothing written: the command killed its supervisor.
-    return int(text) if text else 128 + int(signal.SIGKILL)
+    return (int(status), limit) if status else (128 + int(signal.SIGKILL), "")
 
 
 def end_marked(marker: str, *, seconds: float = 10.0) -> bool:
