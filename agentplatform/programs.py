@@ -70,6 +70,7 @@ def reference_worker(number: int, *, port: int, token_file: Path) -> Child:
         "--url": settings.PUBLIC_URL or f"http://127.0.0.1:{port}",
         "--token-file": str(token_file),
         "--work-dir": str(settings.SANDBOX_DIR / f"worker-{number}"),
+        "--hide": str(settings.DATA_DIR),
         "--drain-seconds": "3",
         "--wait-seconds": "2",  # a claim that waits is not broken off: it delays a stop by as much
     }

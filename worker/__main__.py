@@ -18,7 +18,7 @@ from worker.config import ROLES, WorkerConfig
 from worker.conformance.command import conformance
 from worker.sandbox.isolation import CHOICES, IsolationUnavailable, find_isolation
 from worker.sandbox.process import Limits
-from worker.serving import private_paths, serve
+from worker.serving import serve
 
 F = TypeVar("F", bound=Callable[..., None])
 DEFAULT_WORK_DIR = Path(os.environ.get("AGENTPLATFORM_DATA_DIR", "var")) / "sandboxes"
@@ -71,6 +71,13 @@ def _number(name: str, least: int, most: int, usual: int, help_: str) -> Callabl
     show_default=True,
     help="Walls around commands: the best that this machine allows, none, or exactly these.",
 )
+@click.option(
+    "--hide",
+    "hide",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="File or folder that no command may see, behind walls. The worker's own are hidden anyway.",
+)
 @_number("--memory-mb", 64, 1 << 20, 8192, "Memory that one command may hold.")
 @_number("--disk-mb", 1, 1 << 24, 10240, "Disk that one sandbox may fill.")
 @_number("--processes", 8, 1 << 20, 1024, "Processes that one command may have at a time.")
@@ -91,6 +98,7 @@ def main(  # noqa: PLR0917 - click passes by name
     model: str,
     judge_model: str,
     isolation: str,
+    hide: tuple[Path, ...],
     memory_mb: int,
     disk_mb: int,
     processes: int,
@@ -108,7 +116,7 @@ def main(  # noqa: PLR0917 - click passes by name
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     try:
-        walls = find_isolation(isolation, private=private_paths(work_dir, token_file))
+        walls = find_isolation(isolation, private=[work_dir, token_file, *hide])
     except IsolationUnavailable as error:
         raise click.ClickException(str(error)) from error
     config = WorkerConfig(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
 from worker.claiming import Worker
@@ -35,12 +33,6 @@ def serve(
             _side_by_side(config, plane=plane, drain=drain, once=once, count=concurrency)
     finally:
         plane.close()
-
-
-def private_paths(work_dir: Path, token_file: Path) -> list[Path]:
-    """What is the worker's and no command's: its folder, its token, and the product's data beside it."""
-    data = os.environ.get("AGENTPLATFORM_DATA_DIR")
-    return [work_dir.resolve(), token_file.resolve(), *([Path(data).resolve()] if data else [])]
 
 
 def _side_by_side(config: WorkerConfig, *, plane: ControlPlane, drain: Drain, once: bool, count: int) -> None:

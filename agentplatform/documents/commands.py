@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand
 from agentplatform.documents.markdown import code, section, sentence, table
 from agentplatform.documents.markdown import page as whole
 from worker.__main__ import main as worker
+from worker.conformance.command import conformance
 from worker.submit import main as submit
 
 _APPS = ("agentplatform", "approvals", "runs")
@@ -25,7 +26,11 @@ _INTRO = (
 
 def page() -> str:
     """The file."""
-    programs = [_program("worker", worker), _program("worker.submit", submit)]
+    programs = [
+        _program("worker", worker),
+        _program("worker conformance", conformance),
+        _program("worker.submit", submit),
+    ]
     return whole("Commands", _INTRO, *(_command(name) for name in names()), *programs)
 
 

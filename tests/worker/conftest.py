@@ -101,3 +101,15 @@ def work_aside(work: Callable[..., None]) -> Callable[..., threading.Thread]:
         return thread
 
     return start
+
+
+@pytest.fixture
+def make_product(settings: Any, tmp_path: Path, live_server: Any) -> Callable[..., Any]:
+    """The whole product over HTTP; loaded only where it is asked for."""
+    from tests.worker.product import FILES, Product
+
+    settings.DATA_DIR = tmp_path
+    settings.ARTIFACT_DIR, settings.MIRROR_DIR = tmp_path / "artifacts", tmp_path / "mirrors"
+    return lambda files=FILES, **policy: Product(
+        url=live_server.url, folder=tmp_path, files=files, policy=policy
+    )

@@ -67,6 +67,9 @@ class Product:
         task, _ = service.task_create(data={**contract, "submit": True}, repository=self.repository, by=by)
         return task.runs.get()
 
+    def latest(self) -> Run:
+        return Run.objects.latest("created_at")
+
     def worker(self, **settings: Any) -> Worker:
         plane = ControlPlane(url=self.url, token=self.token)
         chosen = {"wait_seconds": 0, "drain_seconds": 0, "kill_after_seconds": 0.3, "model_patience": HURRIED}

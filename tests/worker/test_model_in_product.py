@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,12 @@ import pytest
 
 from runs.domain.vocabulary import RunStatus
 from tests.worker import product
-from tests.worker.product import EDIT, FILES, FINISH, Product, contract, say
+from tests.worker.product import EDIT, FINISH, contract, say
 from worker.models.scripted import ScriptedModel
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 S = RunStatus
-
-
-@pytest.fixture
-def make_product(settings: Any, tmp_path: Path, live_server: Any) -> Callable[..., Product]:
-    settings.DATA_DIR = tmp_path
-    settings.ARTIFACT_DIR, settings.MIRROR_DIR = tmp_path / "artifacts", tmp_path / "mirrors"
-    return lambda files=FILES, **policy: Product(
-        url=live_server.url, folder=tmp_path, files=files, policy=policy
-    )
 
 
 def package_files() -> dict[str, str]:

@@ -8,6 +8,7 @@ from pydantic_ai.tools import ToolDefinition
 from worker.client.protocol import Json
 from worker.loop.context import opening
 from worker.loop.conversation import Call, masked
+from worker.loop.recorded import recorded_response
 from worker.loop.running import record_decision
 from worker.models.asking import Interrupted, ModelFailed
 from worker.models.scripted import PLAN_TOOL
@@ -17,6 +18,7 @@ from worker.phases.plans import make_plan
 from worker.phases.preparing import agent_checkout
 from worker.session import RunSession
 
+_NEW_PLAN_AFTER = frozenset({"plan_created", "changes_requested", "instruction_added"})
 _LISTS = ("files", "risks", "must_not_change")
 _ASK_FOR_PLAN = (
     "Do not change anything yet. Say first what you are going to do: call submit_plan. Name the files"
@@ -41,6 +43,14 @@ _TOOL = ToolDefinition(
 
 def plan_with_model(session: RunSession) -> Json:
     """The plan document. Raises RunFailure; what sessions raise."""
+    response = recorded_response(session, status="PLANNING", outdated_by=_NEW_PLAN_AFTER)
+    if response is None:
+        response = _ask(session)
+    plan: Json = masked(_merged(make_plan(session.resume), response), session.masker.mask_text)
+    return plan
+
+
+def _ask(session: RunSession) -> ModelResponse:
     checkout = agent_checkout(session, fresh=False)
     said = opening(session.resume, request=request_text(session), context=context_text(session, checkout))
     asked = ModelRequest(parts=[*said.parts, UserPromptPart(content=_ASK_FOR_PLAN)])
@@ -56,8 +66,7 @@ def plan_with_model(session: RunSession) -> Json:
         decision = record_decision(session, response, asker.cost_of(response))
     session.post("model_decision", **{**decision, "decision": "final"})
     session.boundary()
-    plan: Json = masked(_merged(make_plan(session.resume), response), session.masker.mask_text)
-    return plan
+    return response
 
 
 def _merged(usual: Json, response: ModelResponse) -> Json:
