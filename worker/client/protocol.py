@@ -147,7 +147,6 @@ class Resume:
     verification_report: Artifact | None
     feedback: Any
     hints: Any
-    operations: tuple[Json, ...] = ()
     attempt_used: Json = field(default_factory=dict)
     budget_limit: Json = field(default_factory=dict)
     budget_used: Json = field(default_factory=dict)
@@ -185,7 +184,6 @@ class Resume:
             verification_report=_artifact(data.get("verification_report")),
             feedback=data.get("feedback") or None,
             hints=data.get("hints") or None,
-            operations=tuple(data.get("operations") or ()),
             attempt_used=_used(data.get("attempt")),
             budget_limit=dict(budget.get("limit") or {}),
             budget_used=dict(budget.get("used") or {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from worker.session import RunSession, Stopped
 MOST_SUMMARY = 5_000
 LARGEST_REPORT_BYTES = 4 << 20
 PATCH_TYPE = "text/x-diff"
+_REFUSED_BY = {"verification": "VERIFICATION_FAILED", "judge": "JUDGE_REJECTED"}
 UNACCEPTABLE_PATCH = frozenset({"not_a_patch", "unsafe_path", "ambiguous_patch", "too_large"})
 
 
@@ -30,11 +32,21 @@ def hand_in_patch(session: RunSession, checkout: Checkout, output: bytes, *, sum
             "the agent ended without changing anything" + (f"\n{said}" if said else ""),
             retryable=False,
         )
+    _check_not_the_same(session, patch)
     artifact = _upload_patch(session, patch)
     session.handed_in_attempt = session.resume.attempt
     saved = {"checkpoint_artifact_id": artifact.id, "base_commit": checkout.sandbox.base_commit}
     made: Json = {"patch_artifact_id": artifact.id, **({"summary": summary} if summary else {})}
     session.post_all([("checkpoint_saved", saved), ("patch_created", made)])
+
+
+def _check_not_the_same(session: RunSession, patch: bytes) -> None:
+    """A patch that was refused is refused again: a deterministic agent would only use up its repairs."""
+    refused, feedback = session.resume.patch, session.resume.feedback or {}
+    category = _REFUSED_BY.get(str(feedback.get("source")))
+    if category and refused and refused.sha256 == hashlib.sha256(patch).hexdigest():
+        why = f"the agent made the very patch again that the {feedback['source']} sent back"
+        raise RunFailure(category, "same_patch", why, retryable=False)
 
 
 def _upload_patch(session: RunSession, patch: bytes) -> Artifact:
