@@ -110,7 +110,7 @@ def _send_batch(name: str, consumer: _Consumer, limit: int, done: Relayed) -> in
     deliveries = store.claim_deliveries(name, claim=claim, seconds=consumer.claim_seconds, limit=limit)
     for delivery in deliveries:
         if monotonic() - claimed_at > consumer.claim_seconds / 2:
-            store.settle_delivery(delivery, tries=delivery.tries - 1)
+            store.settle_delivery(delivery)
             continue
         _count(_send(name, consumer, delivery, done), name)
     return len(deliveries)
@@ -122,6 +122,8 @@ def _count(numbers: dict[str, int], name: str) -> None:
 
 def _send(name: str, consumer: _Consumer, delivery: Delivery, done: Relayed) -> dict[str, int]:
     """Send one message and mark it; the numbers that it adds to."""
+    if not store.begin_try(delivery):
+        return done.lost
     if delivery.tries > MAX_TRIES:
         return _postpone(delivery, "Each of its senders died.", done)
     try:
@@ -187,7 +189,8 @@ def pass_on(message: Message, receivers: Collection[str]) -> None:
 def take(receiver: str, *, seconds: float, limit: int) -> list[Parcel]:
     """What is due for a receiver, the first of each stream, kept from other senders for ``seconds``."""
     claimed = store.claim_deliveries(receiver, claim=new_id("claim"), seconds=seconds, limit=limit)
-    return [Parcel(_message(delivery), delivery.tries, delivery) for delivery in claimed]
+    begun = [delivery for delivery in claimed if store.begin_try(delivery)]
+    return [Parcel(_message(delivery), delivery.tries, delivery) for delivery in begun]
 
 
 def _message(delivery: Delivery) -> Message:

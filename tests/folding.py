@@ -9,36 +9,60 @@ import pytest
 from django.forms.models import model_to_dict
 
 from runs import rebuild, store
-from runs.domain.fold import fold
-from runs.domain.state import RunState
+from runs.domain.facts import Event
+from runs.domain.fold import evolve
+from runs.domain.state import Changes, RunState
 from runs.domain.tasks import TaskState, fold_task
 from runs.models import Attempt, Lease, Run, Step, Task, TaskEvent
 
 
 def check_run(run: Run) -> None:
     """Log, chain, row, attempts, steps and lease of one run agree."""
-    events = list(store.events_of(run.pk))
-    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
-    link = ""
-    for event in events:
-        assert event.previous_hash == link
-        assert store.hash_of(event) == event.hash, f"{run.pk} {event.sequence} was altered"
-        link = event.hash
-    assert (run.chain_hash, run.chain_mac) == (link, store.mac(run.pk, len(events), link))
-    state, changes = fold(events)
-    assert state.to_json() == run.state
-    assert state.status == run.status
-    columns = store.row_columns(state, store.surroundings(run))
-    assert {name: getattr(run, name) for name in columns} == columns
-    _check_rows(
-        {a.number: a for a in Attempt.objects.filter(run=run)},
-        {number: store.attempt_columns(values) for number, values in changes.attempts.items()},
-    )
-    _check_rows(
-        {s.operation_id: s for s in Step.objects.filter(run=run)},
-        {name: store.step_columns(values) for name, values in changes.steps.items()},
-    )
-    _check_lease(run, state)
+    Watched().look(run)
+
+
+class Watched:
+    """One run under watch: each look folds what was added since the last, and holds everything against it."""
+
+    def __init__(self) -> None:
+        self.state, self.changes, self.link = RunState(), Changes(), ""
+        self.row: dict[str, Any] = {}
+
+    def look(self, run: Run) -> list[Event]:
+        """The events that are new. Where there is none, nothing else may have moved either."""
+        row = {field.attname: getattr(run, field.attname) for field in run._meta.concrete_fields}
+        if self.row and run.version == self.row["version"]:
+            assert row == self.row
+            return []
+        new = list(store.events_of(run.pk, after=self.state.sequence))
+        for event in new:
+            self._append(event)
+        assert (run.chain_hash, run.chain_mac) == (self.link, store.mac(run.pk, run.version, self.link))
+        self._compare(run)
+        self.row = row
+        return new
+
+    def _append(self, event: Event) -> None:
+        assert event.sequence == self.state.sequence + 1
+        assert event.previous_hash == self.link
+        assert store.hash_of(event) == event.hash, f"{event.run_id} {event.sequence} was altered"
+        self.link = event.hash
+        self.changes.update(evolve(self.state, event))
+
+    def _compare(self, run: Run) -> None:
+        assert self.state.to_json() == run.state
+        assert self.state.status == run.status
+        columns = store.row_columns(self.state, store.surroundings(run))
+        assert {name: getattr(run, name) for name in columns} == columns
+        _check_rows(
+            {a.number: a for a in Attempt.objects.filter(run=run)},
+            {number: store.attempt_columns(values) for number, values in self.changes.attempts.items()},
+        )
+        _check_rows(
+            {s.operation_id: s for s in Step.objects.filter(run=run)},
+            {name: store.step_columns(values) for name, values in self.changes.steps.items()},
+        )
+        _check_lease(run, self.state)
 
 
 def _check_rows(rows: dict[Any, Any], wanted: dict[Any, Any]) -> None:

@@ -9,64 +9,158 @@ import runs.models.holds
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0007_pull_request_life'),
+        ("runs", "0007_pull_request_life"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='run',
-            name='idle_since',
-            field=models.DateTimeField(blank=True, help_text='Since when nobody holds it.', null=True),
+            model_name="run",
+            name="idle_since",
+            field=models.DateTimeField(blank=True, help_text="Since when nobody holds it.", null=True),
         ),
         migrations.RunSQL(
             "UPDATE runs SET idle_since = nullif(state ->> 'idle_since', '')::timestamptz",
             migrations.RunSQL.noop,
         ),
         migrations.CreateModel(
-            name='DaySpend',
+            name="DaySpend",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('day', models.DateField(help_text='In UTC.')),
-                ('scope', models.CharField(choices=[('platform', 'Platform'), ('repository', 'Repository'), ('submitter', 'Submitter')], max_length=20)),
-                ('key', models.CharField(blank=True, help_text='Id of repository or person.', max_length=40)),
-                ('shard', models.PositiveSmallIntegerField()),
-                ('amount', models.DecimalField(decimal_places=12, max_digits=24)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("day", models.DateField(help_text="In UTC.")),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[
+                            ("platform", "Platform"),
+                            ("repository", "Repository"),
+                            ("submitter", "Submitter"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("key", models.CharField(blank=True, help_text="Id of repository or person.", max_length=40)),
+                ("shard", models.PositiveSmallIntegerField()),
+                ("amount", models.DecimalField(decimal_places=12, max_digits=24)),
             ],
             options={
-                'db_table': 'day_spend',
-                'constraints': [models.UniqueConstraint(fields=('day', 'scope', 'key', 'shard'), name='one_part_of_a_days_spend')],
+                "db_table": "day_spend",
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("day", "scope", "key", "shard"), name="one_part_of_a_days_spend"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Hold',
+            name="Hold",
             fields=[
-                ('id', models.CharField(default=runs.models.holds.hold_id, editable=False, max_length=40, primary_key=True, serialize=False)),
-                ('scope', models.CharField(choices=[('platform', 'Platform'), ('repository', 'Repository'), ('agent_kind', 'Agent kind'), ('label', 'Label')], max_length=20)),
-                ('value', models.CharField(blank=True, help_text='The agent kind or label.', max_length=100)),
-                ('reason', models.TextField()),
-                ('cancels_running', models.BooleanField(default=False)),
-                ('set_by', models.CharField(help_text='Name of the person, or of what set it by itself.', max_length=200)),
-                ('set_by_id', models.CharField(blank=True, max_length=40)),
-                ('created_at', models.DateTimeField()),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('lifted_at', models.DateTimeField(blank=True, null=True)),
-                ('lifted_by', models.CharField(blank=True, max_length=200)),
-                ('repository', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='holds', to='runs.repository')),
+                (
+                    "id",
+                    models.CharField(
+                        default=runs.models.holds.hold_id,
+                        editable=False,
+                        max_length=40,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[
+                            ("platform", "Platform"),
+                            ("repository", "Repository"),
+                            ("agent_kind", "Agent kind"),
+                            ("label", "Label"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("value", models.CharField(blank=True, help_text="The agent kind or label.", max_length=100)),
+                ("reason", models.TextField()),
+                ("cancels_running", models.BooleanField(default=False)),
+                (
+                    "set_by",
+                    models.CharField(
+                        help_text="Name of the person, or of what set it by itself.", max_length=200
+                    ),
+                ),
+                ("set_by_id", models.CharField(blank=True, max_length=40)),
+                ("created_at", models.DateTimeField()),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("lifted_at", models.DateTimeField(blank=True, null=True)),
+                ("lifted_by", models.CharField(blank=True, max_length=200)),
+                (
+                    "repository",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="holds",
+                        to="runs.repository",
+                    ),
+                ),
             ],
             options={
-                'db_table': 'holds',
-                'indexes': [models.Index(condition=models.Q(('lifted_at__isnull', True)), fields=['scope'], name='holds_in_force'), models.Index(fields=['-created_at', '-id'], name='holds_newest')],
-                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('repository__isnull', True), ('scope', 'platform'), ('value', '')), models.Q(('repository__isnull', False), ('scope', 'repository'), ('value', '')), models.Q(('repository__isnull', True), ('scope__in', ['agent_kind', 'label']), models.Q(('value', ''), _negated=True)), _connector='OR'), name='hold_names_its_target')],
+                "db_table": "holds",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("lifted_at__isnull", True)),
+                        fields=["scope"],
+                        name="holds_in_force",
+                    ),
+                    models.Index(fields=["-created_at", "-id"], name="holds_newest"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("repository__isnull", True), ("scope", "platform"), ("value", "")),
+                            models.Q(("repository__isnull", False), ("scope", "repository"), ("value", "")),
+                            models.Q(
+                                ("repository__isnull", True),
+                                ("scope__in", ["agent_kind", "label"]),
+                                models.Q(("value", ""), _negated=True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="hold_names_its_target",
+                    )
+                ],
             },
         ),
         pgtrigger.migrations.AddTrigger(
-            model_name='hold',
-            trigger=pgtrigger.compiler.Trigger(name='holds_no_delete', sql=pgtrigger.compiler.UpsertTriggerSql(func="RAISE EXCEPTION 'pgtrigger: Cannot delete rows from % table', TG_TABLE_NAME;", hash='17952abbbe221f15ddd4d129c099e7187f549e83', operation='DELETE', pgid='pgtrigger_holds_no_delete_cbd45', table='holds', when='BEFORE')),
+            model_name="hold",
+            trigger=pgtrigger.compiler.Trigger(
+                name="holds_no_delete",
+                sql=pgtrigger.compiler.UpsertTriggerSql(
+                    func="RAISE EXCEPTION 'pgtrigger: Cannot delete rows from % table', TG_TABLE_NAME;",
+                    hash="17952abbbe221f15ddd4d129c099e7187f549e83",
+                    operation="DELETE",
+                    pgid="pgtrigger_holds_no_delete_cbd45",
+                    table="holds",
+                    when="BEFORE",
+                ),
+            ),
         ),
         pgtrigger.migrations.AddTrigger(
-            model_name='hold',
-            trigger=pgtrigger.compiler.Trigger(name='holds_as_set', sql=pgtrigger.compiler.UpsertTriggerSql(condition='WHEN (OLD."id" IS DISTINCT FROM (NEW."id") OR OLD."scope" IS DISTINCT FROM (NEW."scope") OR OLD."repository_id" IS DISTINCT FROM (NEW."repository_id") OR OLD."value" IS DISTINCT FROM (NEW."value") OR OLD."reason" IS DISTINCT FROM (NEW."reason") OR OLD."cancels_running" IS DISTINCT FROM (NEW."cancels_running") OR OLD."set_by" IS DISTINCT FROM (NEW."set_by") OR OLD."set_by_id" IS DISTINCT FROM (NEW."set_by_id") OR OLD."created_at" IS DISTINCT FROM (NEW."created_at") OR OLD."expires_at" IS DISTINCT FROM (NEW."expires_at"))', func="RAISE EXCEPTION 'pgtrigger: Cannot update rows from % table', TG_TABLE_NAME;", hash='1014da28a835a84c26bc26e4746440eaa18055b1', operation='UPDATE', pgid='pgtrigger_holds_as_set_9aca0', table='holds', when='BEFORE')),
+            model_name="hold",
+            trigger=pgtrigger.compiler.Trigger(
+                name="holds_as_set",
+                sql=pgtrigger.compiler.UpsertTriggerSql(
+                    condition='WHEN (OLD."id" IS DISTINCT FROM (NEW."id") OR OLD."scope" IS DISTINCT FROM (NEW."scope") OR OLD."repository_id" IS DISTINCT FROM (NEW."repository_id") OR OLD."value" IS DISTINCT FROM (NEW."value") OR OLD."reason" IS DISTINCT FROM (NEW."reason") OR OLD."cancels_running" IS DISTINCT FROM (NEW."cancels_running") OR OLD."set_by" IS DISTINCT FROM (NEW."set_by") OR OLD."set_by_id" IS DISTINCT FROM (NEW."set_by_id") OR OLD."created_at" IS DISTINCT FROM (NEW."created_at") OR OLD."expires_at" IS DISTINCT FROM (NEW."expires_at"))',
+                    func="RAISE EXCEPTION 'pgtrigger: Cannot update rows from % table', TG_TABLE_NAME;",
+                    hash="1014da28a835a84c26bc26e4746440eaa18055b1",
+                    operation="UPDATE",
+                    pgid="pgtrigger_holds_as_set_9aca0",
+                    table="holds",
+                    when="BEFORE",
+                ),
+            ),
         ),
     ]

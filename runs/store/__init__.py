@@ -11,6 +11,7 @@ from runs.store.holds import end_hold, holds_in_force, insert_hold, lock_holds, 
 from runs.store.locks import lock_repository, lock_run, lock_task
 from runs.store.outbox import (
     CONSUMERS,
+    begin_try,
     claim_deliveries,
     pass_on,
     publish,
@@ -55,6 +56,7 @@ __all__ = [
     "append_task",
     "artifacts_of",
     "attempt_columns",
+    "begin_try",
     "claim_deliveries",
     "claimable_lines",
     "effective_policy",

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db import connection
+from django.db.models import F
 from psycopg import Cursor
 
 from agentplatform.ids import new_id
@@ -93,7 +94,7 @@ def record_refusal(**columns: Any) -> None:
 # --- deliveries -----------------------------------------------------------------------------------
 
 _CLAIM = """
-UPDATE deliveries SET claim = %(claim)s, tries = tries + 1,
+UPDATE deliveries SET claim = %(claim)s,
     claimed_until = clock_timestamp() + make_interval(secs => %(seconds)s)
 WHERE id IN (
     SELECT d.id FROM deliveries d
@@ -119,6 +120,17 @@ def claim_deliveries(consumer: str, *, claim: str, seconds: float, limit: int) -
         cursor.execute(_CLAIM, words)
         ids = [row[0] for row in cursor.fetchall()]
     return list(Delivery.objects.select_related("message").filter(pk__in=ids).order_by("message_id"))
+
+
+def begin_try(delivery: Delivery) -> bool:
+    """Count a try before it is made, if the claim is still ours: a sender that dies of it has tried.
+
+    What was claimed with it and not begun has not: it must not be given up for another message's sake.
+    """
+    mine = Delivery.objects.filter(pk=delivery.pk, claim=delivery.claim, state=Delivery.PENDING)
+    begun = bool(mine.update(tries=F("tries") + 1))
+    delivery.tries += begun
+    return begun
 
 
 def settle_delivery(delivery: Delivery, **columns: Any) -> bool:

@@ -159,6 +159,22 @@ def test_what_kills_every_sender_is_parked_too():
         assert outbox.relay().parked == {"effects": 1}
 
 
+def test_what_was_claimed_beside_a_deadly_message_has_not_been_tried():
+    class KilledError(BaseException):
+        """As a signal does: nothing is marked after it."""
+
+    def handle(message: Message) -> None:
+        raise KilledError
+
+    with consumer(handle):
+        for _ in range(3):
+            factories.queued_run()
+        with pytest.raises(KilledError):
+            outbox.relay()
+    tries = Delivery.objects.filter(consumer="effects").order_by("message_id").values_list("tries", flat=True)
+    assert list(tries) == [1] + [0] * (len(tries) - 1)
+
+
 def test_a_claim_is_kept_from_others_until_it_runs_out():
     with consumer(lambda message: None):
         factories.queued_run()

@@ -115,12 +115,13 @@ def test_an_outside_effect_happens_once_wherever_the_worker_is_killed(live_serve
     world, token = tmp_path / "world.db", holder.machine.token
     lapse(holder.run_id)
     connection.close()  # the children must not share it
-    for number, boundary in enumerate(islice(cycle(BOUNDARIES), kills)):
-        assert process(live_server.url, token, world, number, boundary) == -signal.SIGKILL, boundary
+    for boundary in islice(cycle(BOUNDARIES), kills):
+        assert process(live_server.url, token, world, kills, boundary) == -signal.SIGKILL, boundary
         lapse(holder.run_id)
         connection.close()
-    assert process(live_server.url, token, world, kills, "") == 0
-    operations = {f"comment-{number}" for number in range(kills + 1)}
+    last = len(Tracker(world).times()) + 1
+    assert process(live_server.url, token, world, last, "") == 0
+    operations = {f"comment-{number}" for number in range(last + 1)}
     assert Tracker(world).times() == dict.fromkeys(operations, 1)
     steps = Step.objects.filter(run_id=holder.run_id, tool="tracker")
     assert set(steps.values_list("operation_id", "state")) == {(o, StepState.SUCCEEDED) for o in operations}
