@@ -16,7 +16,7 @@ from django.test import Client
 
 from agentplatform.clock import database_now
 from runs.domain.state import RunState
-from runs.domain.vocabulary import Directive, PullRequestState, RunStatus, TaskStatus
+from runs.domain.vocabulary import Directive, PersonRole, PullRequestState, RunStatus, TaskStatus
 from runs.models import PullRequest, Repository, Run, Task
 from runs.pull_requests.run import create_pull_requests
 from runs.pull_requests.watch import Watched, watch_pull_requests
@@ -78,6 +78,10 @@ def test_its_record_follows_its_life_and_then_rests(origin, forge):
     out = io.StringIO()
     call_command("watch_pull_requests", stdout=out)
     assert out.getvalue() == f"{row.pk}: APPROVED checks passed\n"
+    viewer = Client()
+    viewer.force_login(factories.person(PersonRole.VIEWER))
+    page = viewer.get(f"/runs/{row.run_id}/").content.decode()
+    assert 'data-tone="quiet">Approved · checks passed</span>' in page
     forge.check_runs[0]["conclusion"] = "failure"
     due(row)
     watch_pull_requests()
