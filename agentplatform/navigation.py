@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from approvals.selectors import COUNTED, reviews_waiting
 from runs.models import Person
+from runs.selectors.holds import hold_banners
 from runs.selectors.nav import roles_in_words
 from runs.web.session import principal_of
 
@@ -26,7 +27,7 @@ def nav(request: HttpRequest) -> dict[str, Any]:
         "nav": {
             "reviews": reviews_waiting(principal) if counted is None else counted,
             "roles": roles_in_words(principal=principal),
-            "holds": [],
+            "holds": hold_banners(principal=principal),
             "demo": _DEMO if settings.DEMO else "",
         }
     }

@@ -14,12 +14,14 @@ from functools import lru_cache
 from typing import Any, Final
 
 from django.db import connection
+from django.db.models import Q
 
 from agentplatform.rows import columns_of, instance
 from runs.domain.commands import Caller
-from runs.domain.errors import ActorNotAllowed, NotFound, PermissionDenied
+from runs.domain.errors import ActorNotAllowed, Invalid, NotFound, PermissionDenied
+from runs.domain.holds import HoldScope
 from runs.domain.vocabulary import MACHINE_ROLES, PersonRole, Role
-from runs.models import ApiToken, Person, RoleGrant, Run, Task, WorkerAccount
+from runs.models import ApiToken, Person, Repository, RoleGrant, Run, Task, WorkerAccount
 
 P = PersonRole
 
@@ -203,6 +205,34 @@ def require(principal: Principal, action: Action, repository_id: str, *, own: bo
         raise NotFound
     wanted = sorted(role.value for role in _roles_for(action))
     raise PermissionDenied(f"This needs one of the roles: {', '.join(wanted)}.", required_roles=wanted)
+
+
+def may_hold(principal: Principal, repository_id: str) -> bool:
+    """Whether they may set and lift holds there; "": over more than one repository, which takes the role
+    everywhere."""
+    return not principal.is_machine and may(principal, Action.HOLD, repository_id)
+
+
+def require_hold(principal: Principal, scope: str, value: str) -> None:
+    """Raises ``PermissionDenied`` for those who may not set this hold, ``Invalid`` for a repository that they
+    do not know."""
+    if scope != HoldScope.REPOSITORY:
+        require_hold_over(principal, "")
+        return
+    where = Repository.objects.filter(Q(name=value) | Q(pk=value)).first()
+    if where is None or not may(principal, Action.READ, where.pk):
+        require_anywhere(principal, Action.HOLD)
+        raise Invalid({"value": [f"there is no repository {value[:100]}" if value else "is required"]})
+    require(principal, Action.HOLD, where.pk)
+
+
+def require_hold_over(principal: Principal, repository_id: str) -> None:
+    """``PermissionDenied`` for those who may not set and lift holds there; "": over several repositories."""
+    if may_hold(principal, repository_id):
+        return
+    wanted = sorted(role.value for role in _roles_for(Action.HOLD))
+    where = "in this repository" if repository_id else "in all repositories"
+    raise PermissionDenied(f"This needs one of the roles {', '.join(wanted)} {where}.", required_roles=wanted)
 
 
 def require_anywhere(principal: Principal, action: Action) -> None:

@@ -41,7 +41,7 @@ WHO: Final[dict[str, tuple[str, ...]]] = {
         "GET repositories/{repository}",
         "GET workers",
     ),
-    "people, each what they may see": ("GET tasks", "GET approvals"),
+    "people, each what they may see": ("GET tasks", "GET approvals", "GET holds"),
     "people of the repository": (f"GET {_TASK}", f"GET {_APPROVAL}"),
     "people of the repository, and who holds or held the run": (
         f"GET {_RUN}",
@@ -73,6 +73,8 @@ WHO: Final[dict[str, tuple[str, ...]]] = {
         f"POST {_RUN}/pause",
         f"POST {_RUN}/wind-down",
         f"POST {_APPROVAL}/waivers",
+        "POST holds",
+        "DELETE holds/{hold_id}",
     ),
     "reviewer, admin; never on their own": (f"POST {_APPROVAL}/decisions",),
     "submitter, reviewer, operator, admin": (f"POST {_RUN}/note",),

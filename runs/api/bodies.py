@@ -10,6 +10,7 @@ from runs.domain.agents import AGENT_KINDS, MAX_TOOLS, PRESETS
 from runs.domain.contract import CLOCKS, MAX_TITLE
 from runs.domain.facts import Json
 from runs.domain.guards import GUARDS
+from runs.domain.holds import MAX_VALUE, HoldScope
 from runs.domain.payloads import MAX_TEXT, SHAPES, schema_of
 from runs.domain.policy import BUDGET, ISOLATION
 from runs.domain.table import PEOPLE_EVENTS, posting_roles
@@ -147,6 +148,11 @@ BODIES: Final[dict[str, Json]] = {
         "path", "line", "text", path=TEXT, side=one_of(["new", "old"]),
         line={"type": "integer", "minimum": 1},
         text={"type": "string", "minLength": 1, "maxLength": MAX_TEXT},
+    ),
+    "HoldBody": body(
+        "scope", "reason", scope=one_of(HoldScope), value={"type": "string", "maxLength": MAX_VALUE},
+        reason={**_REASON, "minLength": 1}, cancel_running=FLAG,
+        expires_at=or_null({"type": "string", "format": "date-time"}),
     ),
     "WaiverBody": body(
         "guard", "reason", "version", guard=one_of(GUARDS), reason={**_REASON, "minLength": 1},

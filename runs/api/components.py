@@ -25,6 +25,7 @@ from runs.api.words import (
 from runs.domain.display import Display
 from runs.domain.errors import all_refusals
 from runs.domain.facts import Json
+from runs.domain.holds import HoldScope
 from runs.domain.vocabulary import (
     ApprovalStatus,
     ArtifactKind,
@@ -264,6 +265,21 @@ _WORKER: Final = shape(
     created_at=TIME,
 )
 
+_HOLD: Final = shape(
+    id=an_id("hold"),
+    scope=one_of(HoldScope),
+    value=or_null(TEXT),
+    reason=TEXT,
+    cancel_running=FLAG,
+    in_force=FLAG,
+    sentence=TEXT,
+    set_by=TEXT,
+    created_at=TIME,
+    expires_at=or_null(TIME),
+    lifted_at=or_null(TIME),
+    lifted_by=or_null(TEXT),
+)
+
 _REPOSITORY: Final = shape(
     id=an_id("repo"),
     name=TEXT,
@@ -352,6 +368,7 @@ ANSWERS: Final[dict[str, Json]] = {
     "Approval": _APPROVAL,
     "PullRequest": _PULL_REQUEST,
     "Repository": _REPOSITORY,
+    "Hold": _HOLD,
     "Worker": _WORKER,
     "Timeline": shape(phases=many(shape(title=TEXT, items=many(_SENTENCE))), earlier=or_null(TEXT)),
     "Receipt": _RECEIPT,
@@ -359,5 +376,6 @@ ANSWERS: Final[dict[str, Json]] = {
 }
 PAGED: Final = (
     "Task", "Run", "Event", "Step", "Attempt", "Artifact", "Approval", "PullRequest", "Repository", "Worker",
+    "Hold",
 )  # fmt: skip
 PAGES: Final[dict[str, Json]] = {f"{name}Page": page_of(name) for name in PAGED}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from runs.api import artifacts, converters, events, leases, logs, records, runs, tasks  # noqa: F401  ids in addresses
+from runs.api import artifacts, converters, events, holds, leases, logs, records, runs, tasks  # noqa: F401  ids in addresses
 
 app_name = "api"
 
@@ -49,6 +49,8 @@ urlpatterns = [
         records.PullRequestReport.as_view(),
         name="pull-request-state",
     ),
+    path("holds", holds.Holds.as_view(), name="holds"),
+    path("holds/<ulid:hold_id>", holds.OneHold.as_view(), name="hold"),
     path("repositories", records.Repositories.as_view(), name="repositories"),
     path("repositories/<path:repository>", records.OneRepository.as_view(), name="repository"),
     path("workers", records.Workers.as_view(), name="workers"),

@@ -25,7 +25,7 @@ ON CONFLICT (day, scope, key, shard) DO UPDATE SET amount = day_spend.amount + e
 
 
 def record_spending(cursor: Cursor[Any], run: Run, before: RunState, after: RunState) -> None:
-    """Add what a run's events cost (US dollars) to the ledger of their day; what they left out adds nothing."""
+    """Add what a run's events cost, in US dollars, to the ledger of their day."""
     amount = Decimal(after.used["cost_usd"]) - Decimal(before.used["cost_usd"])
     if not amount:
         return

@@ -3,7 +3,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from runs.web import accounts, bulk, contract_pages, demo, patches, task_form, views
+from runs.web import accounts, bulk, contract_pages, demo, holds, patches, task_form, views
 from runs.web.patterns import patterns
 
 urlpatterns = [
@@ -31,6 +31,8 @@ urlpatterns = [
     path("repositories/", views.repositories, name="repositories"),
     path("repositories/<path:name>/", views.repository, name="repository"),
     path("workers/", views.workers, name="workers"),
+    path("holds/", holds.holds, name="holds"),
+    path("holds/<str:hold_id>/lift/", holds.hold_lift, name="hold_lift"),
     path("lifecycle/", views.lifecycle, name="lifecycle"),
     path("notifications/", views.notifications, name="notifications"),
     path("patterns/", patterns, name="patterns"),

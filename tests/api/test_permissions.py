@@ -15,6 +15,7 @@ import pytest
 from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from runs import service
 from runs.domain.vocabulary import MACHINE_ROLES, PersonRole, Role, RunStatus
 from runs.models import LiveLog
 from tests import factories
@@ -82,6 +83,9 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "pull-requests"): LISTS,
     ("GET", "pull-requests/{pull_request_id}"): PEOPLE | GIT,
     ("POST", "pull-requests/{pull_request_id}/state"): GIT,
+    ("GET", "holds"): ASKING,
+    ("POST", "holds"): OPERATORS,
+    ("DELETE", "holds/{hold_id}"): OPERATORS,
     ("GET", "repositories"): LISTS,
     ("GET", "repositories/{repository}"): EVERYBODY,
     ("GET", "workers"): LISTS,
@@ -97,6 +101,7 @@ BODIES: dict[str, Any] = {
     "batch": {"events": [{"key": "k", "type": "tool_completed", "payload": {}}]},
     "waivers": {"guard": "secret_scan", "reason": "x", "version": 1},
     "state": {"state": "MERGED"},
+    "holds": {"scope": "platform", "reason": "x"},
 }
 REFUSED = {401, 403, 404}
 PEOPLES = ("tasks", "approvals")  # machines are told that these are for people
@@ -126,6 +131,7 @@ def world() -> World:
         "pull_request_id": opened.pull_request.pk,
         "repository": where.pk,
         "operation_id": "setup",
+        "hold_id": service.hold_set(scope="repository", value=where.pk, reason="x", by="test").id,
     }
     LiveLog.objects.create(
         run=run, operation_id="setup", fence=1, worker_id=run.worker_id, created_at=run.created_at

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from runs import service
 from runs.domain.vocabulary import ArtifactKind, Ev, PersonRole, RunStatus
 from tests import factories
 
@@ -77,6 +78,9 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "repositories/"): ASKING,
     ("GET", "repositories/{name}/"): ALL,
     ("GET", "workers/"): ASKING,
+    ("GET", "holds/"): ASKING,
+    ("POST", "holds/"): OPERATORS,
+    ("POST", "holds/{hold_id}/lift/"): OPERATORS,
     ("GET", "lifecycle/"): ASKING,
     ("GET", "notifications/"): ASKING,
     ("GET", "patterns/"): NOBODY,
@@ -112,6 +116,7 @@ def ids() -> dict[str, str]:
         "name": run.repository.name,
         "approval_id": request.pk,
         "sha": request.subject_sha256,
+        "hold_id": service.hold_set(scope="repository", value=run.repository.name, reason="x", by="test").id,
     }
 
 
@@ -175,6 +180,7 @@ def _ask(client: Client, method: str, page: str, ids: dict[str, str]) -> Any:
         "reason": "Not needed.",
         "guard": "secret_scan",
         "text": "A word.",
+        "scope": "platform",
     }
     with transaction.atomic():
         if method == "GET":

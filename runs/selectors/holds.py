@@ -1,0 +1,105 @@
+"""Holds as pages and answers show them: those in force, and those that were."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.db.models import Q
+from django.urls import reverse
+
+from agentplatform.clock import database_now
+from runs.auth import Action, Principal, may, may_hold, visible_repositories
+from runs.domain.facts import Json, stamp
+from runs.domain.holds import HoldScope
+from runs.models import Hold
+from runs.models.holds import HoldQuerySet
+from runs.selectors.words import joined, when
+
+#: Banners on every page; more are told as a number.
+MOST_BANNERS: Final = 2
+MOST_ENDED: Final = 50
+
+
+def visible_holds(principal: Principal) -> HoldQuerySet:
+    """Holds over repositories that this person may see, and those over more than one. No query by itself."""
+    rows: HoldQuerySet = Hold.objects.select_related("repository")
+    ids = visible_repositories(principal)
+    return rows if ids is None else rows.filter(Q(repository__isnull=True) | Q(repository_id__in=ids))
+
+
+def hold_banners(*, principal: Principal) -> list[Json]:
+    """``[{sentence, href}]`` of the holds in force, for the top of every page. One query, or two."""
+    rows = list(visible_holds(principal).in_force())
+    if not rows:
+        return []
+    now, href = stamp(database_now()), reverse("holds")
+    banners = [{"sentence": row.as_fact().sentence(now=now), "href": href} for row in rows[:MOST_BANNERS]]
+    if more := len(rows) - MOST_BANNERS:
+        more_holds = "1 more hold is" if more == 1 else f"{more} more holds are"
+        banners += [{"sentence": f"{more_holds} in force.", "href": href}] if more > 0 else []
+    return banners
+
+
+def hold_page(*, principal: Principal) -> Json:
+    """``{standing, ended, may_set}`` of /holds/. Three queries."""
+    now = database_now()
+    rows = visible_holds(principal).order_by("-created_at", "-pk")
+    standing = list(visible_holds(principal).in_force())
+    ended = rows.filter(Q(lifted_at__isnull=False) | Q(expires_at__lte=now))[:MOST_ENDED]
+    return {
+        "standing": [_row(row, principal, stamp(now)) for row in standing],
+        "ended": [_row(row, principal, stamp(now)) for row in ended],
+        "may_set": any(may(principal, Action.HOLD, where) for _, where in principal.grants),
+    }
+
+
+def _row(row: Hold, principal: Principal, now: str) -> Json:
+    hold = row.as_fact()
+    ended = row.lifted_at or row.expires_at
+    return {
+        "id": row.pk,
+        "subject": hold.subject,
+        "reason": row.reason,
+        "meta": joined(f"by {row.set_by}", "cancels what runs" if row.cancels_running else ""),
+        "since": when(row.created_at),
+        "until": when(row.expires_at),
+        "ended": when(ended),
+        "how": f"lifted by {row.lifted_by}" if row.lifted_at else "ended by itself",
+        "runs_href": f"{reverse('runs')}?waiting_reason=hold",
+        "actions": [_lift(row)] if may_hold(principal, row.repository_id or "") else [],
+    }
+
+
+def _lift(row: Hold) -> Json:
+    return {
+        "name": f"lift-{row.pk}",
+        "label": "Lift",
+        "href": reverse("hold_lift", args=[row.pk]),
+        "method": "post",
+        "confirm": f"{row.as_fact().subject}: what it covers is claimed again at once.",
+    }
+
+
+def hold_shape(row: Hold) -> Json:
+    """The API's ``hold``; its repository is loaded. No query."""
+    fact, now = row.as_fact(), database_now()
+    over = row.expires_at is not None and row.expires_at <= now
+    return {
+        "id": row.pk,
+        "scope": row.scope,
+        "value": fact.name or None,
+        "reason": row.reason,
+        "cancel_running": row.cancels_running,
+        "in_force": row.lifted_at is None and not over,
+        "sentence": fact.sentence(now=stamp(now)),
+        "set_by": row.set_by,
+        "created_at": stamp(row.created_at),
+        "expires_at": stamp(row.expires_at) if row.expires_at else None,
+        "lifted_at": stamp(row.lifted_at) if row.lifted_at else None,
+        "lifted_by": row.lifted_by or None,
+    }
+
+
+def scopes() -> list[tuple[str, str]]:
+    """What a hold may be over, for forms."""
+    return [(scope.value, scope.label) for scope in HoldScope]
