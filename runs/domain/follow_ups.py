@@ -11,10 +11,10 @@ from runs.domain import guards
 from runs.domain.commands import Context, Draft, NextRun
 from runs.domain.contract import timeout_seconds
 from runs.domain.documents import RED_BASE, red_before
+from runs.domain.endings import after_the_end, deny, fail, failure_of
 from runs.domain.facts import Event, Json, fingerprint, stamp
 from runs.domain.log_limits import must_wind_down, why
 from runs.domain.meanings_work import calls_for_approval, over_budget, spent_out
-from runs.domain.retry import BLOCK, NEW_RUN, NONE, REASONS, Retry, decide_retry
 from runs.domain.state import RunState
 from runs.domain.table import cell
 from runs.domain.vocabulary import (
@@ -50,7 +50,7 @@ def follow_ups(state: RunState, event: Event, context: Context) -> Follow:
         yield Draft(Ev.WIND_DOWN_REQUESTED, state.status, reason, Role.POLICY)
     # Of the event that ends the run, not of the one whose follow-up it is: one end, one decision.
     if event.to_status in TERMINAL and event.from_status not in TERMINAL:
-        yield from _after_the_end(state, event, context)
+        yield from after_the_end(state, event, context)
 
 
 def _stops_here(state: RunState) -> bool:
@@ -109,7 +109,7 @@ def _after_attempt(state: RunState, event: Event, context: Context) -> Follow:
     if state.directive == Directive.WIND_DOWN:
         yield _cancel(state, cleanup="unknown")
     elif outcome == "failed" and state.attempts_failed >= int(state.budget.get("max_attempts", 2)):
-        yield _fail(state, event.payload["failure"])
+        yield fail(state, event.payload["failure"])
     else:
         patched = state.status != S.EXECUTING
         yield start_attempt(state, "goes on with the patch" if patched else "clean checkout")
@@ -127,8 +127,8 @@ def _after_checks(state: RunState, event: Event, context: Context) -> Follow:
     red, rule = red_before(state.verification), context.policy["on_red_base"]
     if red and rule == "fail":
         summary = f"{', '.join(red)} failed on the untouched base; the policy's on_red_base is fail."
-        failure = {**_failure(F.VERIFICATION_FAILED, RED_BASE, summary), "retryable": False}
-        yield _fail(state, failure)
+        failure = {**failure_of(F.VERIFICATION_FAILED, RED_BASE, summary), "retryable": False}
+        yield fail(state, failure)
     elif event.type == Ev.VERIFICATION_PASSED:
         return
     elif red and rule == "ask" and not state.red_base_asked and state.directive != Directive.WIND_DOWN:
@@ -160,7 +160,7 @@ def _after_repair(state: RunState, event: Event, context: Context) -> Follow:
         category = F.JUDGE_REJECTED if judged else F.VERIFICATION_FAILED
         reason = "judge_not_satisfied" if judged else "checks_failed"
         summary = f"Still failing after {limit} repairs."
-        yield _finish_attempt(state, "failed", _failure(category, reason, summary))
+        yield _finish_attempt(state, "failed", failure_of(category, reason, summary))
 
 
 def _after_judge(state: RunState, event: Event, context: Context) -> Follow:
@@ -171,12 +171,12 @@ def _after_judge(state: RunState, event: Event, context: Context) -> Follow:
     failing = {guard["name"] for guard in state.guards if guard["passed"] is not True}
     if state.completion_mode == CompletionMode.PATCH_READY_FOR_REVIEW:
         if "secret_scan" in failing:
-            yield _deny(state, "secret_found", "The patch adds something that looks like a secret.")
+            yield deny(state, "secret_found", "The patch adds something that looks like a secret.")
         else:
             yield from _complete(state, "The patch was judged and is ready for download.")
     elif Risk(state.effective_risk).rank > Risk(context.policy["risk_ceiling"]).rank:
         ceiling = context.policy["risk_ceiling"]
-        yield _deny(state, "risk_ceiling", f"Risk {state.effective_risk} is above the ceiling of {ceiling}.")
+        yield deny(state, "risk_ceiling", f"Risk {state.effective_risk} is above the ceiling of {ceiling}.")
     else:
         yield _finish_attempt(state, "succeeded")
         yield _pr_or_person(state, context, failing)
@@ -247,7 +247,7 @@ def _after_pr(state: RunState, event: Event, context: Context) -> Follow:
 def _after_pr_failure(state: RunState, event: Event, context: Context) -> Follow:
     if state.pr_failures >= MAX_PR_FAILURES:
         failure = {**event.payload["failure"], "category": F.PR_CREATION_FAILED.value, "retryable": False}
-        yield _fail(state, failure)
+        yield fail(state, failure)
 
 
 # --- steps, money ---------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def _after_tool_request(state: RunState, event: Event, context: Context) -> Foll
         summary = f"{payload['tool']} was asked for {repeats} times with the same arguments."
         skipped = {"operation_id": payload["operation_id"], "outcome": "skipped", "summary": summary}
         yield Draft(Ev.TOOL_COMPLETED, state.status, skipped, Role.SCHEDULER)
-        yield _finish_attempt(state, "failed", _failure(F.TOOL_FAILED, "repeated_strategy", summary))
+        yield _finish_attempt(state, "failed", failure_of(F.TOOL_FAILED, "repeated_strategy", summary))
         return
     if calls_for_approval(payload, context):
         operation_id = payload["operation_id"]
@@ -289,13 +289,13 @@ def _after_spending(state: RunState, event: Event, context: Context) -> Follow:
         else:
             limit = state.budget["max_cost_usd"]
             summary = f"${state.used['cost_usd']} of ${limit} are spent."
-            yield _fail(state, _failure(F.BUDGET_EXCEEDED, "max_cost_usd", summary))
+            yield fail(state, failure_of(F.BUDGET_EXCEEDED, "max_cost_usd", summary))
         return
     steps = (state.attempt or {}).get("steps", 0)
     more_work = event.type == Ev.MODEL_DECISION and event.payload["decision"] == "tool"
     if more_work and state.attempt and steps >= int(state.budget.get("max_steps", 100)):
         summary = f"The attempt used its {steps} steps."
-        yield _finish_attempt(state, "failed", _failure(F.BUDGET_EXCEEDED, "max_steps", summary))
+        yield _finish_attempt(state, "failed", failure_of(F.BUDGET_EXCEEDED, "max_steps", summary))
 
 
 # --- leases, directives ---------------------------------------------------------------------------
@@ -309,7 +309,9 @@ def _after_lease_end(state: RunState, event: Event, context: Context) -> Follow:
         yield _expire("heartbeat", event)
     elif state.status == S.EXECUTING and state.attempt and state.lost and state.checkpoint is None:
         # The workspace died with its sandbox and nothing was saved: there is nothing to go on from.
-        yield _finish_attempt(state, "aborted", _failure(F.INFRASTRUCTURE, "workspace_lost", "Worker lost."))
+        yield _finish_attempt(
+            state, "aborted", failure_of(F.INFRASTRUCTURE, "workspace_lost", "Worker lost.")
+        )
 
 
 def _expire(scope: str, event: Event) -> Draft:
@@ -324,67 +326,6 @@ def _expire(scope: str, event: Event) -> Draft:
 def _cancel(state: RunState, *, cleanup: str) -> Draft:
     reason = (state.directive_info or {}).get("reason", "")
     return Draft(Ev.RUN_CANCELLED, S.CANCELLED, {"cleanup": cleanup}, Role.CONTROL_PLANE, {"reason": reason})
-
-
-# --- ends -----------------------------------------------------------------------------------------
-
-
-def _failure(category: FailureCategory, reason: str, summary: str) -> Json:
-    return {
-        "category": category.value,
-        "reason": reason,
-        "summary": summary,
-        "retryable": None,
-        "evidence_artifact_id": "",
-    }
-
-
-def _fail(state: RunState, failure: Json) -> Draft:
-    facts = {"failure": {**failure, "retryable": failure.get("retryable") is not False}}
-    return Draft(Ev.NON_RETRYABLE_FAILURE, S.FAILED, {"failure": failure}, Role.CONTROL_PLANE, facts)
-
-
-def _deny(state: RunState, reason: str, summary: str) -> Draft:
-    failure = {**_failure(F.POLICY_DENIED, reason, summary), "retryable": False}
-    return Draft(Ev.NON_RETRYABLE_FAILURE, S.FAILED, {"failure": failure}, Role.POLICY, {"failure": failure})
-
-
-def _after_the_end(state: RunState, event: Event, context: Context) -> Follow:
-    """The retry decision, with the rule and what it saw, in the transaction that ends the run."""
-    if state.status not in (S.FAILED, S.EXPIRED) or context.history is None:
-        return
-    failure = state.failure
-    if state.status == S.EXPIRED:
-        scope = (state.expiration or {}).get("scope")
-        summary = f"The {scope} clock ran out."
-        failure = _failure(F.INFRASTRUCTURE, f"{scope}_timeout", summary)
-        if scope == "queue":  # nobody came for a whole day: another day of waiting changes nothing
-            failure["retryable"] = False
-    found = decide_retry(
-        failed_in=event.from_status,
-        failure=failure or _failure(F.UNKNOWN, "unknown", "Unknown."),
-        history=context.history(state),
-        policy=context.policy,
-        dice=context.dice,
-    )
-    yield from _retry(state, context, found)
-
-
-def _retry(state: RunState, context: Context, found: Retry) -> Follow:
-    facts: Json = {
-        "rule": found.rule,
-        "reason": REASONS[found.rule],
-        "saw": found.saw,
-        "then": found.action,
-    }
-    if found.action != NEW_RUN:
-        facts["needs_person"] = found.action in (BLOCK, "person") and found.action != NONE
-        yield Draft(Ev.RETRY_DECLINED, state.status, {}, Role.POLICY, facts)
-        return
-    not_before = stamp(context.now + timedelta(seconds=found.delay_seconds))
-    facts |= {"not_before": not_before, "delay_seconds": found.delay_seconds}
-    yield Draft(Ev.RETRY_SCHEDULED, state.status, {}, Role.POLICY, facts)
-    yield NextRun(not_before, found.hints, found.rule, state.feedback)
 
 
 _FOLLOWERS: Final[dict[str, Callable[[RunState, Event, Context], Follow]]] = {
