@@ -1,0 +1,109 @@
+"""Workers that are killed, or stopped and woken: no run is lost, none is doubled, nothing late is written."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from django.conf import settings
+
+from runs import timeouts
+from runs.domain.vocabulary import Ev, RunStatus
+from runs.models import Lease, Refusal, Run, RunEvent, Task
+from tests import factories
+from tests.db.test_sweep import lapse
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+#: A whole run is about twenty calls; a later one is never reached.
+CALLS = 20
+WORK: dict[str, Any] = {
+    "completion_mode": "patch_ready_for_review",
+    "agent": {"kind": "script", "command": "sed -i 's/utcnow()/now(datetime.UTC)/' clock.py"},
+    "verifiers": [{"name": "test", "command": "grep -q UTC clock.py", "timeout_seconds": 60}],
+    "budget": {"max_takeovers": 50, "max_runs": 50},
+}
+
+#: The next run of a task begins at once.
+PROMPT = {"retry_base_seconds": 0.001, "retry_max_seconds": 0.001}
+
+
+@pytest.fixture
+def start(live_server, tmp_path):
+    """Starts a worker process that gets ``number`` at its ``at``-th call; each with a folder of its own."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin(number: int = 0, at: int = 0, moment: str = "before") -> subprocess.Popen[bytes]:
+        folder: Path = tmp_path / str(len(started))
+        words = (live_server.url, factories.worker().token, folder, int(number), at, moment)
+        command = [sys.executable, "-m", "tests.race.mortal_worker", *map(str, words)]
+        started.append(subprocess.Popen(command, cwd=settings.BASE_DIR, stderr=subprocess.DEVNULL))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def lose_leases() -> None:
+    """As if the lease's time had passed without a heartbeat, and the sweep had come."""
+    for run_id in Lease.objects.filter(ended_at=None).values_list("run_id", flat=True):
+        lapse(run_id)
+    assert [one.error for one in timeouts.sweep() if one.error] == []
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.long)])
+def test_workers_killed_anywhere_lose_nothing_and_double_nothing(kills, start):
+    seed = random.randrange(10**6)
+    dice, where = random.Random(seed), factories.repository(policy=PROMPT)
+    tasks = [factories.task(where, **WORK).pk for _ in range(max(kills // 4, 5))]
+    ends: Counter[int] = Counter()
+    for _ in range(kills):
+        ends[start(signal.SIGKILL, dice.randint(1, CALLS), dice.choice(["before", "after"])).wait(120)] += 1
+        lose_leases()
+    assert ends[-signal.SIGKILL] > kills // 2, (seed, ends)
+    start().wait(600)
+    unfinished = Task.objects.exclude(status="COMPLETED").values_list("pk", "status")
+    assert [row for row in unfinished if row[0] in tasks] == [], seed
+    for run in Run.objects.filter(status=RunStatus.SUCCEEDED):
+        types = list(RunEvent.objects.filter(run=run).values_list("event_type", flat=True))
+        assert types.count(Ev.COMPLETION_CONDITION_MET) == 1, seed
+    assert Run.objects.filter(status=RunStatus.SUCCEEDED).count() == len(tasks), seed
+
+
+@pytest.mark.parametrize("at", [3, 9])
+def test_a_worker_stopped_beyond_its_lease_and_woken_writes_nothing(at, start):
+    run = factories.queued_run(factories.repository(policy=PROMPT), **WORK)
+    zombie = start(signal.SIGSTOP, at)
+    until_stopped(zombie)
+    lose_leases()
+    if Run.objects.get(pk=run.pk).status == RunStatus.EXPIRED:
+        run = Run.objects.get(task_id=run.task_id, attempt_no=2)
+    start().wait(120)
+    before = list(RunEvent.objects.order_by("run_id", "sequence").values_list("pk", flat=True))
+    assert Run.objects.get(pk=run.pk).status == RunStatus.SUCCEEDED, "the taker finished"
+    zombie.send_signal(signal.SIGCONT)
+    zombie.wait(120)
+    assert list(RunEvent.objects.order_by("run_id", "sequence").values_list("pk", flat=True)) == before
+    refused = set(Refusal.objects.values_list("code", "fence"))
+    assert refused <= {("lease_lost", 1), ("run_terminal", 1)}
+    assert refused
+
+
+def until_stopped(process: subprocess.Popen[bytes]) -> None:
+    pause = threading.Event()
+    for _ in range(6_000):
+        if psutil.Process(process.pid).status() == psutil.STATUS_STOPPED:
+            return
+        assert process.poll() is None, "it ended before it could be stopped"
+        pause.wait(0.01)
+    raise AssertionError("it was not stopped")
