@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import functools
 import re
+import ssl
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -101,6 +103,12 @@ def app_jwt(credential: Credential, *, now: float | None = None) -> str:
         raise AccessRefused("The app's private key is not an RSA key in PEM.", retryable=False) from error
 
 
+@functools.cache
+def tls() -> ssl.SSLContext:
+    """What servers are trusted by; read once, for that takes longer than a call."""
+    return httpx.create_ssl_context()
+
+
 def headers(token: str) -> dict[str, str]:
     """Headers of a call to GitHub's API."""
     plain = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION}
@@ -109,7 +117,7 @@ def headers(token: str) -> dict[str, str]:
 
 def _installation_token(credential: Credential, *, api_url: str, project: str) -> str:
     login = headers(app_jwt(credential))
-    with httpx.Client(base_url=api_url, headers=login, timeout=TIMEOUT) as api:
+    with httpx.Client(base_url=api_url, headers=login, timeout=TIMEOUT, verify=tls()) as api:
         number = credential.installation_id
         if not number:
             number = str(_asked(api, "GET", f"/repos/{project}/installation").get("id", ""))

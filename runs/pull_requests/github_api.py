@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 import httpx
 
-from runs.credentials.access import AccessRefused, RepositoryAccess, headers
+from runs.credentials.access import AccessRefused, RepositoryAccess, headers, tls
 from runs.pull_requests.base import PushFailed
 
 TIMEOUT: Final = 20.0
@@ -40,7 +40,9 @@ class GitHubApi:
                 retryable=refused.retryable,
                 cause="unreachable" if refused.retryable else "access",
             ) from refused
-        self._http = httpx.Client(base_url=self._access.api_url, headers=headers(token), timeout=TIMEOUT)
+        self._http = httpx.Client(
+            base_url=self._access.api_url, headers=headers(token), timeout=TIMEOUT, verify=tls()
+        )
         return self
 
     def __exit__(
