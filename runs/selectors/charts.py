@@ -16,9 +16,10 @@ GAP: Final = 0.22  #: of a column's width
 
 
 class Column(NamedTuple):
-    """One column: what it is called, where a click leads, and (tone, count) from the bottom up."""
+    """One column: what it is called, in full and in short, where a click leads, and (tone, count) from the bottom up."""
 
     label: str
+    short: str
     href: str
     parts: Sequence[tuple[str, int]]
 
@@ -32,8 +33,8 @@ def columns(data: Sequence[Column]) -> Json:
         "width": WIDTH,
         "height": HEIGHT,
         "top": f"{top:,}",
-        "first": data[0].label if data else "",
-        "last": data[-1].label if data else "",
+        "first": data[0].short if data else "",
+        "last": data[-1].short if data else "",
     }
 
 

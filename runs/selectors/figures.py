@@ -146,6 +146,7 @@ def _day(day: date, counts: Mapping[str, int], span: Span) -> Column:
     label = f"{day:%a} {day.day} {day:%b}"
     return Column(
         label if not words else f"{label}: {words}",
+        label,
         span.href(ended_on=str(day)),
         [(tone, count) for _, tone, count in parts],
     )
