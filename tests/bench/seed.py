@@ -60,6 +60,15 @@ def copy_runs(
             run_id=_new("run_id"),
             claim_key="''",
         )
+        _copy(
+            owner,
+            "run_outcomes",
+            "run_id = %(run)s",
+            names,
+            run_id=_new("run_id"),
+            created_at=_older("created_at"),
+            ended_at=_older("ended_at"),
+        )
         _copy(owner, "attempts", "run_id = %(run)s", names, skip="id", run_id=_new("run_id"))
         _copy(
             owner,

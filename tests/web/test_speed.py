@@ -1,0 +1,86 @@
+"""Pages stay as quick with many runs as with few: the same queries, and a bounded time.
+
+The long form copies 100,000 runs and prints its figures; times hold on a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from runs.domain.vocabulary import Ev, PersonRole, RunStatus
+from runs.models import Run
+from tests import factories as make
+from tests.bench.seed import copy_events, copy_runs
+from tests.database import owner_url
+
+pytestmark = pytest.mark.django_db(transaction=True)
+LIST_MS, STORY_MS, TRIES = 150, 1_500, 9
+LISTS = (
+    "/runs/",
+    "/runs/?display=failed",
+    "/runs/?waiting_reason=queue",
+    "/runs/?q=zoneinfo",
+    "/runs/?failure_category=TOOL_FAILED",
+    "/runs/?sent_back=verifier",
+    "/runs/?quiet=1",
+    "/tasks/",
+    "/tasks/?display=blocked",
+    "/tasks/?q=utcnow",
+    "/tasks/?mine=asked",
+    "/lifecycle/",
+)
+FAILURE = {"category": "TOOL_FAILED", "reason": "tool", "summary": "The compiler broke in zoneinfo."}
+
+
+def asked(client: Client, path: str) -> tuple[int, float]:
+    """Queries and milliseconds of one answer."""
+    begun = time.perf_counter()
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(path).status_code == 200
+    return len(queries), 1_000 * (time.perf_counter() - begun)
+
+
+@pytest.mark.parametrize("count", [120, pytest.param(100_000, marks=pytest.mark.long)])
+def test_lists_and_home_take_the_same_queries_however_many_there_are(client: Client, count: int) -> None:
+    client.force_login(make.person(PersonRole.OPERATOR))
+    done, broken, idle = make.run_in(RunStatus.SUCCEEDED), make.run_in(RunStatus.EXECUTING), make.queued_run()
+    broken.post(Ev.NON_RETRYABLE_FAILURE, failure=FAILURE)
+    few = {path: asked(client, path)[0] for path in (*LISTS, "/?days=90")}
+    url = owner_url(settings.DATABASES["default"]["NAME"])
+    for run in (done.run, broken.run, idle):
+        copy_runs(url, run.pk, run.task_id, first=1, count=count // 3, spread_seconds=20)
+    assert Run.objects.count() >= count
+    times = {}
+    for path, queries_before in few.items():
+        found = [asked(client, path) for _ in range(TRIES if count > 1_000 else 1)]
+        assert {queries for queries, _ in found} == {queries_before}, path
+        times[path] = statistics.median(took for _, took in found)
+    if count > 1_000:
+        sys.stdout.write("".join(f"{took:8.0f} ms  {path}\n" for path, took in times.items()))
+        assert {path: took for path, took in times.items() if path in LISTS and took > LIST_MS} == {}
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.long)])
+def test_a_long_story_opens_in_windows(client: Client, count: int) -> None:
+    holder = make.run_in(RunStatus.EXECUTING)
+    person = make.person(PersonRole.OPERATOR)
+    client.force_login(person)
+    client.post(f"/runs/{holder.run_id}/note/", {"text": "Look here."})
+    few, _ = asked(client, f"/runs/{holder.run_id}/")
+    copy_events(owner_url(settings.DATABASES["default"]["NAME"]), holder.run_id, "note_added", count=count)
+    found = [asked(client, f"/runs/{holder.run_id}/") for _ in range(5)]
+    assert {queries for queries, _ in found} == {few}
+    took = statistics.median(milliseconds for _, milliseconds in found)
+    sys.stdout.write(f"{took:8.0f} ms  a run of {count:,} events\n")
+    assert took < STORY_MS
+    deep = client.get(f"/runs/{holder.run_id}/", {"at": str(count // 2), "show": "all"}).content.decode()
+    starts = [int(part.split('"')[0]) for part in deep.split('data-from="')[1:]]
+    assert min(starts) <= count // 2 <= count + 50
