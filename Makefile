@@ -10,7 +10,7 @@ PROCESSES ?= 4
 # Product and tests are many short processes: each would compile all of it anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-unit test-browser chaos bench lint verify fmt clean
+.PHONY: help setup run test test-unit test-browser test-shell chaos bench lint verify fmt clean
 
 help:  ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,13 +32,16 @@ run: setup  ## Start everything at http://127.0.0.1:8000/ (UP="--port 8001 --no-
 	@exec $(BIN)/python manage.py up $(UP)
 
 test: setup  ## Run the tests, all but the browser's and the long forms
-	@$(BIN)/pytest -n $(PROCESSES) --dist worksteal --ignore tests/browser -m "not long" $(ARGS)
+	@$(BIN)/pytest -n $(PROCESSES) --dist worksteal --ignore tests/browser -m "not long and not shell" $(ARGS)
 
 test-unit: setup  ## Run the tests that need no database (seconds)
 	@$(BIN)/pytest tests/unit $(ARGS)
 
 test-browser: setup  ## Drive the pages in Chromium
 	@$(BIN)/pytest tests/browser -m "not long" $(ARGS)
+
+test-shell: setup  ## Let the worker in shell run a task to the end (needs curl, jq and openssl)
+	@$(BIN)/pytest tests/worker/test_shell_worker.py -m shell $(ARGS)
 
 chaos: setup  ## Run the long forms of the proofs: kills, races and losses by the hundred (an hour or more)
 	@$(BIN)/pytest -m long $(ARGS)
