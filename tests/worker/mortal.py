@@ -39,5 +39,5 @@ def live(url: str, token: str, folder: Path, kill_at: int) -> None:
         return result
 
     ControlPlane.send, Tool.call = counted_send, counted_call  # type: ignore[method-assign]
-    config = WorkerConfig(work_dir=folder, wait_seconds=0, kill_after_seconds=0.3)
+    config = WorkerConfig(work_dir=folder, wait_seconds=2, kill_after_seconds=0.3)
     serve(config, url=url, token=token, once=True)

@@ -39,7 +39,7 @@ def contract_with_effects(effects: Path) -> dict[str, Any]:
     }
     first, second = say(("notify", {"text": "begin"})), say(("notify", {"text": "done"}))
     agent = {"tools": [tool]}
-    budget = {"max_takeovers": 1_000, "max_outside_writes": 2, "max_runs": 1}
+    budget = {"max_takeovers": 1_000, "max_outside_writes": 2, "max_runs": 1_000}
     return contract(first, EDIT, second, FINISH, agent=agent, budget=budget)
 
 
@@ -66,7 +66,8 @@ def finish_between_kills(made: Product, run: Run, kills: list[int]) -> int:
 def test_killed_at_every_boundary_each_effect_is_once_and_the_run_finishes(
     make_product: Callable[..., Product], tmp_path: Path, kills: int
 ) -> None:
-    made = make_product()
+    # A worker that dies before it began costs its run, by contract, and the next run follows at once.
+    made = make_product(retry_base_seconds=1, retry_max_seconds=1)
     chance = random.Random(kills)
     killed = 0
     seeds = itertools.count()

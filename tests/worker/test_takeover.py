@@ -183,7 +183,7 @@ def test_a_worker_of_one_role_stops_where_the_next_role_begins(
 
 
 def test_a_judge_is_a_service_of_its_own(
-    plane: FakeControlPlane, make_worker: Callable[..., Any], left_behind: Callable[[str], None]
+    plane: StandIn, make_worker: Callable[..., Any], left_behind: Callable[[str], None]
 ) -> None:
     left_behind("JUDGING")
     plane.roles = {"judge"}

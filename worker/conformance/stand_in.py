@@ -40,6 +40,7 @@ STAYS = {
     "checkpoint_saved",
     "run_interrupted",
     "attempt_finished",
+    "model_decision",
 }
 TERMINAL = {"SUCCEEDED", "CANCELLED", "FAILED"}
 REFUSED_UNDER = {

@@ -84,13 +84,14 @@ class Asker:
 
     async def _ask(self, messages: list[ModelMessage], tools: list[ToolDefinition]) -> ModelResponse:
         give_up_at = time.monotonic() + self._patience.busy
-        tries = 0
+        tries = nonsense = 0
         while True:
             try:
                 return await self._once(messages, tools)
             except (ModelAPIError, UnexpectedModelBehavior) as error:
                 tries += 1
-                pause = self._pause(error, tries)
+                nonsense += isinstance(error, UnexpectedModelBehavior)
+                pause = self._pause(error, tries) if nonsense < MOST_NONSENSE else None
                 if pause is None or time.monotonic() + pause > give_up_at:
                     raise _failed(error) from error
                 logger.info("the model is busy, asking again in %.0f s: %s", pause, _short(error))
@@ -129,8 +130,6 @@ class Asker:
             asked = _retry_after(error)
             if asked is not None:
                 return asked
-        elif isinstance(error, UnexpectedModelBehavior) and tries >= MOST_NONSENSE:
-            return None
         longest = min(self._patience.first_wait * 2.0 ** (tries - 1), self._patience.longest_wait)
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads retries, guards nothing
 

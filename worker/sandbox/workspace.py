@@ -36,10 +36,11 @@ class Workspace:
                 descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
             except OSError as error:
                 raise NotInWorkspace(_why(path, error)) from error
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                os.close(descriptor)
+                raise NotInWorkspace(f"{path} is no regular file")
             with os.fdopen(descriptor, "rb") as stream:
-                found = os.fstat(descriptor)
-                if not stat.S_ISREG(found.st_mode):
-                    raise NotInWorkspace(f"{path} is no regular file")
                 if found.st_size > LARGEST_FILE_BYTES:
                     raise NotInWorkspace(f"{path} has {found.st_size} bytes, more than {LARGEST_FILE_BYTES}")
                 return stream.read(LARGEST_FILE_BYTES)
