@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.http import HttpRequest
 
+from approvals.notices.selectors import unread_count
 from approvals.selectors import COUNTED, reviews_waiting
 from runs.models import Person
 from runs.selectors.holds import hold_banners
@@ -17,8 +18,8 @@ _DEMO: Final = "Demonstration mode: sample people and work; whoever uses this ma
 
 
 def nav(request: HttpRequest) -> dict[str, Any]:
-    """``nav = {reviews, roles, holds, demo}`` for somebody signed in; nothing for strangers, nor for a part
-    of a page, which has no shell."""
+    """``nav = {reviews, unread, roles, holds, demo}`` for somebody signed in; nothing for strangers, nor for
+    a part of a page, which has no shell."""
     if not isinstance(getattr(request, "user", None), Person) or request.headers.get("HX-Request"):
         return {}
     principal = principal_of(request)
@@ -26,6 +27,7 @@ def nav(request: HttpRequest) -> dict[str, Any]:
     return {
         "nav": {
             "reviews": reviews_waiting(principal) if counted is None else counted,
+            "unread": unread_count(principal),
             "roles": roles_in_words(principal=principal),
             "holds": hold_banners(principal=principal),
             "demo": _DEMO if settings.DEMO else "",

@@ -45,7 +45,7 @@ def web(port: int) -> Child:
     )
 
 
-def background() -> Child:
+def background(port: int) -> Child:
     """One process for tasks and beat: its tasks wait for the database and for git, not for the processor."""
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"]
     pool = ["--beat", "--pool", "threads", "--concurrency", "4"]
@@ -54,7 +54,11 @@ def background() -> Child:
         stage=_BACKGROUND,
         command=[sys.executable, "-m", "celery", "-A", "agentplatform", "--quiet", "worker", *pool, *quiet],
         # As root, in a container, Celery warns of pickled messages; ours are JSON.
-        environment={"PYTHONWARNINGS": "ignore::UserWarning:celery.platforms", **_calm()},
+        environment={
+            "PYTHONWARNINGS": "ignore::UserWarning:celery.platforms",
+            "AGENTPLATFORM_URL": settings.PUBLIC_URL or f"http://127.0.0.1:{port}",  # links in mail
+            **_calm(),
+        },
         options={"cwd": settings.BASE_DIR},
     )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from celery.schedules import crontab
 from csp.constants import NONE, SELF
@@ -67,7 +68,16 @@ ENVIRONMENT = (
     Variable("TRUST_PROXY_HEADERS", "false", "Believe X-Forwarded-Proto of the proxy in front"),
     Variable("SECURE_HSTS_SECONDS", "31536000", "How long browsers must insist on HTTPS (production)"),
     Variable("LOG_LEVEL", "INFO", "Least severe level that is logged"),
-    Variable("EMAIL_URL", "", "`smtp://user:password@host:587`; without it, mail is printed"),
+    Variable(
+        "EMAIL_URL",
+        "",
+        "`smtp://user:password@host:587` or `smtps://…`, percent-encoded; without it, mail is printed",
+    ),
+    Variable(
+        "WEBHOOK_NETWORKS",
+        "",
+        "Inside networks that webhooks may reach, such as `10.1.0.0/16`, separated by commas; else none",
+    ),
     Variable("DEFAULT_FROM_EMAIL", "agentplatform@localhost", "Sender of mail"),
     Variable(
         "REPOSITORY_CREDENTIALS",
@@ -327,6 +337,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(BROKER_DIR / "beat-schedule")
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "runs.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
     "relay": {"task": "runs.tasks.relay", "schedule": 2.0, "options": {"expires": 2}},
+    "send_out": {"task": "runs.tasks.send_out", "schedule": 5.0, "options": {"expires": 5}},
     "create_pull_requests": {
         "task": "runs.tasks.create_pull_requests",
         "schedule": 2.0,
@@ -343,12 +354,21 @@ CELERY_BEAT_SCHEDULE = {
 # --- Mail and logs ----------------------------------------------------------
 
 _mail = urlsplit(env.text("EMAIL_URL"))
+if _mail.geturl() and not (_mail.scheme in {"smtp", "smtps"} and _mail.hostname):
+    # Without the value: it may hold a password.
+    raise ImproperlyConfigured("EMAIL_URL must be smtp://host:port or smtps://host:port.")
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if _mail.hostname else 'console'}.EmailBackend"
 EMAIL_HOST = _mail.hostname or "localhost"
-EMAIL_PORT = _mail.port or 25
-EMAIL_HOST_USER = _mail.username or ""
-EMAIL_HOST_PASSWORD = _mail.password or ""
-EMAIL_USE_TLS = EMAIL_PORT == 587  # noqa: PLR2004  the submission port, where STARTTLS is the rule
+EMAIL_PORT = _mail.port or (465 if _mail.scheme == "smtps" else 25)
+EMAIL_HOST_USER = unquote(_mail.username or "")
+EMAIL_HOST_PASSWORD = unquote(_mail.password or "")
+EMAIL_USE_SSL = _mail.scheme == "smtps"
+EMAIL_TIMEOUT = 10
+EMAIL_USE_TLS = not EMAIL_USE_SSL and EMAIL_PORT == 587  # noqa: PLR2004  the submission port, where STARTTLS is the rule
+try:
+    WEBHOOK_NETWORKS = [str(ip_network(text)) for text in env.items("WEBHOOK_NETWORKS")]
+except ValueError as _error:
+    raise ImproperlyConfigured(f"WEBHOOK_NETWORKS must be networks such as 10.1.0.0/16: {_error}.") from None
 DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL")
 
 LOGGING_CONFIG = None

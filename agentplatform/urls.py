@@ -17,6 +17,7 @@ urlpatterns = [
     re_path("^api/", problem.nothing_here),
     path("admin/", admin.site.urls),
     path("approvals/", include("approvals.urls")),
+    path("notifications/", include("approvals.notices.urls")),
     path("", include("runs.web.urls")),
 ]
 

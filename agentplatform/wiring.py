@@ -7,9 +7,11 @@ from collections.abc import Collection
 
 import prometheus_client
 
+from approvals.asking import clock
 from approvals.folding import REQUESTS
+from approvals.notices import consumer, letters, webhooks
 from approvals.projection import follow_run
-from runs import outbox, projections, service
+from runs import outbox, projections, service, timeouts
 from runs.auth import Principal
 from runs.selectors import reviews
 from runs.selectors.attention import AttentionCollector
@@ -21,6 +23,11 @@ def connect() -> None:
     projections.follow(REQUESTS)
     outbox.register("pull_requests", outbox.nudge_pull_requests, wants={"RunPrCreating"})
     outbox.register("parts", _cancel_parts, wants={"TaskCancelled"})
+    outbox.register("notices", consumer.hear, wants=consumer.WANTED, claim_seconds=consumer.CLAIM_SECONDS)
+    timeouts.also(clock.tick)
+    outbox.sends_out(letters.send_letters)
+    outbox.register("webhooks", webhooks.put_in_line)
+    outbox.sends_out(webhooks.send_webhooks)
     reviews.ask(_turns)
     prometheus_client.REGISTRY.register(AttentionCollector())
     reviews.ask_stuck(_stuck)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.contrib import admin
 
 from approvals import models
+from approvals.asking import admin as asking  # noqa: F401  registers its own
+from approvals.notices import admin as notices  # noqa: F401  registers its own
 from runs.admin.base import History, HistoryInline
 
 

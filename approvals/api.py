@@ -7,16 +7,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from approvals import selectors, service
+from approvals.asking.assign import approval_assign, approval_snooze
 from approvals.remarks import MOST_REMARKS, SIDES, Remark
 from runs.api import converters  # noqa: F401  ids in addresses
 from runs.api.base import ApiView
 from runs.api.paging import page
-from runs.api.requests import Fields, Query, idempotency_key, json_object
+from runs.api.requests import Fields, Query, idempotency_key, json_object, moment_stamp
 from runs.api.schema import says, words_of
 from runs.api.words import FLAG, TEXT
 from runs.auth import require_person
 from runs.domain.errors import NotFound
-from runs.domain.facts import Json
+from runs.domain.facts import Json, moment
 from runs.domain.guards import GUARDS
 from runs.domain.payloads import MAX_TEXT
 from runs.domain.vocabulary import ApprovalStatus, DecisionWord, Gate
@@ -134,6 +135,35 @@ class Waivers(ApiView):
         return Response(_shown(self, approval_id))
 
 
+class Assignment(ApiView):
+    """``POST approvals/{id}/assign``"""
+
+    @says(answer="Approval", body="AssignBody")
+    def post(self, request: Request, approval_id: str) -> Response:
+        """Make it one person's turn; null gives it back to those who were asked first."""
+        require_person(self.principal)
+        _shown(self, approval_id)
+        fields = Fields(json_object(request))
+        to = fields.text("to", limit=150)
+        fields.done()
+        approval_assign(approval_id=approval_id, to=to.strip(), by=self.principal)
+        return Response(_shown(self, approval_id))
+
+
+class Snooze(ApiView):
+    """``POST approvals/{id}/snooze``"""
+
+    @says(answer="Approval", body="SnoozeBody")
+    def post(self, request: Request, approval_id: str) -> Response:
+        """Put it to the end of the queue until then, while its clock goes on; null ends that."""
+        require_person(self.principal)
+        _shown(self, approval_id)
+        body = json_object(request)
+        until = moment_stamp(body.get("until"), "until")
+        approval_snooze(approval_id=approval_id, until=moment(until) if until else None, by=self.principal)
+        return Response(_shown(self, approval_id))
+
+
 ONE = "approvals/<ulid:approval_id>"
 app_name = "approvals-api"
 urlpatterns = [
@@ -141,4 +171,6 @@ urlpatterns = [
     path(ONE, OneApproval.as_view(), name="approval"),
     path(f"{ONE}/decisions", Decisions.as_view(), name="decisions"),
     path(f"{ONE}/waivers", Waivers.as_view(), name="waivers"),
+    path(f"{ONE}/assign", Assignment.as_view(), name="assign"),
+    path(f"{ONE}/snooze", Snooze.as_view(), name="snooze"),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any, Final
 
 from django.http import QueryDict
@@ -16,6 +17,8 @@ from runs.domain.vocabulary import DecisionWord, Gate
 
 _BULK: Final = re.compile(r"(apr_[0-9A-Z]{26}):([0-9]{1,9}):([0-9a-f]{64})")
 MOST_AT_ONCE: Final = 50
+#: Hours for which a request may be put off from the page; the API takes any moment.
+SNOOZES: Final = {1: "an hour", 4: "4 hours", 24: "a day", 72: "3 days"}
 
 
 def read_decision(posted: QueryDict, request: ApprovalRequest) -> dict[str, Any]:
@@ -92,6 +95,14 @@ def read_bulk(posted: QueryDict) -> list[dict[str, Any]]:
 def _text(value: str) -> str:
     """As it was typed: a browser ends lines as mail does, and would make a text longer than it may be."""
     return value.replace("\r\n", "\n").strip()
+
+
+def read_snooze(posted: QueryDict) -> timedelta | None:
+    """How long, from the choices of the page; None ends it."""
+    text = posted.get("hours", "")
+    if text not in {"0", *map(str, SNOOZES)}:
+        raise Invalid({"hours": ["must be one of the choices"]})
+    return timedelta(hours=int(text)) if text != "0" else None
 
 
 def _version(posted: QueryDict) -> int:

@@ -5,7 +5,24 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
+from approvals.asking.models import Absence, AskedPerson, Handle, RepositoryOwner, Team
+from approvals.notices.models import Letter, Notice, Preference, Room, Webhook
 from runs.domain.vocabulary import ApprovalStatus, DecisionWord, Gate
+
+__all__ = [
+    "Absence",
+    "ApprovalRequest",
+    "AskedPerson",
+    "Decision",
+    "Handle",
+    "Letter",
+    "Notice",
+    "Preference",
+    "RepositoryOwner",
+    "Room",
+    "Team",
+    "Webhook",
+]
 
 
 class ApprovalRequest(models.Model):
@@ -36,6 +53,13 @@ class ApprovalRequest(models.Model):
         "runs.Person", null=True, blank=True, on_delete=models.PROTECT, related_name="assigned_approvals"
     )
     snoozed_until = models.DateTimeField(null=True, blank=True)
+    snoozed_by = models.CharField(max_length=200, blank=True)
+    owners = models.JSONField(
+        default=dict, help_text="Who owns what it is about: {source, people: [{id, why}], unknown: [handle]}."
+    )
+    clock_at = models.DateTimeField(null=True, blank=True, help_text="When it reminds or escalates next.")
+    reminded_at = models.DateTimeField(null=True, blank=True)
+    escalated_at = models.DateTimeField(null=True, blank=True)
     closed_at = models.DateTimeField(null=True, blank=True)
     closed_by = models.CharField(max_length=200, blank=True)
     close_reason = models.TextField(blank=True)
@@ -50,6 +74,11 @@ class ApprovalRequest(models.Model):
         indexes = [
             models.Index(fields=["requested_at", "id"], name="requests_open", condition=Q(status="open")),
             models.Index(fields=["-requested_at", "-id"], name="requests_newest"),
+            models.Index(
+                fields=["clock_at"],
+                name="requests_on_the_clock",
+                condition=Q(status="open", clock_at__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:

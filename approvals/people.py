@@ -10,8 +10,9 @@ from datetime import datetime
 from django.db.models import Q
 
 from agentplatform.clock import database_now
+from approvals.asking.turns import turns_of
 from approvals.models import ApprovalRequest, Decision
-from approvals.policy import APPROVING, Standing, Viewer, enough_people
+from approvals.policy import APPROVING, Standing, Viewer, enough_people, missing_votes
 from runs.auth import Action, Principal, may
 from runs.domain.guards import LABELS, blocking
 from runs.domain.vocabulary import ApprovalStatus, Gate, PersonRole
@@ -26,15 +27,17 @@ WEIGHTY = ("subject", "task__state", "task__contract")
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the rules need to know about a set of requests; five queries, however many there are.
+    """What the rules need to know about a set of requests; seven queries, however many there are.
 
-    ``authors`` and ``decisions`` go by request id, ``deciders`` (persons' keys) by repository id.
+    ``authors`` and ``decisions`` go by request id, ``deciders`` (persons' keys) by repository id, ``turns``
+    (persons' keys and names) by request id, where it is somebody's in particular.
     """
 
     now: datetime
     authors: Mapping[str, Mapping[str, list[str]]]
     decisions: Mapping[str, list[Decision]]
     deciders: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    turns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def standing(self, request: ApprovalRequest, *, override: bool = False) -> Standing:
         """The request as the rules see it now."""
@@ -57,6 +60,15 @@ class Surroundings:
             and (decision.version, decision.subject_sha256) == (request.version, request.subject_sha256)
         ]
 
+    def asked_of(self, request: ApprovalRequest) -> Mapping[str, str]:
+        """Whose turn it is, by key with their names; nobody: everybody's who may decide it, as when those who
+        were asked are too few for the quorum."""
+        standing = self.standing(request)
+        left = {
+            key: name for key, name in self.turns.get(request.pk, {}).items() if key not in standing.voted
+        }
+        return left if len(left) >= missing_votes(standing) else {}
+
     def is_stuck(self, request: ApprovalRequest, *, override: bool = False) -> bool:
         """Whether nobody is left who may decide, or too few for the quorum."""
         if request.status != ApprovalStatus.OPEN or request.gate == Gate.QUESTION:
@@ -72,7 +84,8 @@ def surroundings(requests: Collection[ApprovalRequest]) -> Surroundings:
     for row in Decision.objects.filter(request_id__in=ids).select_related("by").order_by("at", "id"):
         decisions[row.request_id].append(row)
     deciders = _deciders({request.repository_id for request in requests})
-    return Surroundings(database_now(), _authors(requests), decisions, deciders)
+    now = database_now()
+    return Surroundings(now, _authors(requests), decisions, deciders, turns_of(requests, now))
 
 
 def viewer_of(principal: Principal, repository_id: str) -> Viewer:

@@ -5,9 +5,12 @@ So there is never an open request whose run does not wait, nor a waiting run wit
 
 from __future__ import annotations
 
+from approvals.asking.clock import next_tick
 from approvals.folding import SHOWS_ANEW, WAITING, closed, opened, request_columns, shown_anew
 from approvals.models import ApprovalRequest
-from runs.domain.facts import Event, Json
+from approvals.notices.tell import settle
+from approvals.people import closed_sentence
+from runs.domain.facts import Event, Json, moment
 from runs.domain.state import RunState
 from runs.domain.vocabulary import ApprovalStatus, Ev
 from runs.models import Run
@@ -27,17 +30,24 @@ def follow_run(told: Told) -> None:
 
 def _open(run: Run, event: Event) -> None:
     columns = request_columns(opened(run, event))
-    ApprovalRequest.objects.create(id=event.payload["approval_id"], run=run, **columns)
+    request = ApprovalRequest(id=event.payload["approval_id"], run=run, **columns)
+    request.clock_at = next_tick(request)
+    request.save(force_insert=True)
 
 
 def _close(told: Told, event: Event) -> None:
     request = ApprovalRequest.objects.get(run=told.run, status=ApprovalStatus.OPEN)
     _set(request, closed(told, event))
+    settle(request.pk, closed_sentence(request, moment(event.recorded_at)))
 
 
 def _show_anew(state: RunState) -> None:
     request = ApprovalRequest.objects.get(pk=(state.gate or {})["approval_id"])
     _set(request, shown_anew(state))
+    # Past its escalation it has no clock in the run; ours acts once more, at once.
+    escalated = (state.gate or {}).get("escalated")
+    request.clock_at = moment(state.updated_at) if escalated else next_tick(request)
+    request.save(update_fields=["clock_at"])
 
 
 def _set(request: ApprovalRequest, values: Json) -> None:

@@ -7,8 +7,10 @@ from typing import Any, Final
 from django.urls import reverse
 
 from approvals.models import ApprovalRequest
+from approvals.notices.words import moment_words
 from approvals.selectors import Entry, Queue
 from runs.domain.facts import Json
+from runs.domain.said import listed
 from runs.domain.vocabulary import Gate, Risk
 from runs.selectors.words import risk_badge, when
 
@@ -91,6 +93,12 @@ def _sentence(entry: Entry, *, in_turn: bool) -> str:
         parts.append(f"{request.needed - entry.missing} of {request.needed} have approved.")
     if request.assigned:
         parts.append(f"Assigned to {request.assigned.get_username()}.")
+    elif entry.asked and not in_turn:
+        parts.append(f"Asked of {listed(list(entry.asked))}.")
+    if entry.is_snoozed and request.snoozed_until:
+        parts.append(f"{request.snoozed_by} put it off until {moment_words(request.snoozed_until)}.")
+    if request.escalated_at:
+        parts.append("Escalated: everybody who may decide was asked.")
     if not in_turn:
         parts.append(entry.rights.because)
     return " ".join(parts)

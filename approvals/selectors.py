@@ -48,6 +48,9 @@ class Entry:
     missing: int  #: persons who must still approve
     closed: str = ""  #: why nothing can be decided any more
     stuck: bool = False  #: nobody is left who may decide
+    is_asked: bool = True  #: they were asked, or nobody in particular
+    asked: tuple[str, ...] = ()  #: names of those whose turn it is in particular
+    is_snoozed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,26 +207,27 @@ def _displayed(entry: Entry, request: ApprovalRequest, now: datetime) -> Entry:
 
 
 def _is_turn(entry: Entry) -> bool:
-    return entry.rights.may_decide and not entry.closed
+    return entry.rights.may_decide and entry.is_asked and not entry.closed
 
 
 def _snoozed_last(entries: list[Entry]) -> list[Entry]:
-    def until(entry: Entry) -> str:
-        return stamp(entry.request.snoozed_until) if entry.request.snoozed_until else ""
-
-    return sorted(entries, key=until)
+    return sorted(entries, key=lambda entry: entry.is_snoozed)
 
 
 def _entry(request: ApprovalRequest, principal: Principal, around: Surroundings, *, override: bool) -> Entry:
     standing = around.standing(request, override=override)
     stuck = around.is_stuck(request, override=override)
+    viewer, asked = viewer_of(principal, request.repository_id), around.asked_of(request)
     return Entry(
         request,
-        rights(viewer_of(principal, request.repository_id), standing),
+        rights(viewer, standing),
         {},
         missing_votes(standing),
         closed=standing.closed,
         stuck=stuck,
+        is_asked=not asked or viewer.person in asked,
+        asked=tuple(sorted(asked.values())),
+        is_snoozed=request.snoozed_until is not None and request.snoozed_until > around.now,
     )
 
 
@@ -273,6 +277,7 @@ def _shape(entry: Entry, around: Surroundings) -> Json:
         "missing": entry.missing,
         "decisions": [_said(decision) for decision in around.decisions.get(request.pk, ())],
         "assigned": request.assigned.get_username() if request.assigned else None,
+        "asked": sorted(around.asked_of(request).values()),
         "snoozed_until": request.snoozed_until,
         "requested_at": request.requested_at,
         "due_at": request.due_at,

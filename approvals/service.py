@@ -1,10 +1,9 @@
-"""Decide, waive, assign, snooze: each in one transaction with the run's own event."""
+"""Decide and waive: each in one transaction with the run's own event."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -13,7 +12,7 @@ from approvals.desk import Asked, Desk, check, check_open, check_shown, get_requ
 from approvals.models import ApprovalRequest, Decision
 from approvals.remarks import Remark, comment_with_remarks
 from runs import service
-from runs.auth import Action, Principal, may, require
+from runs.auth import Action, Principal, require
 from runs.domain.commands import Command
 from runs.domain.errors import Invalid, NotAllowedNow
 from runs.domain.facts import Json
@@ -187,32 +186,3 @@ def _check_waivable(request: ApprovalRequest, guard: str) -> None:
         raise NotAllowedNow("This guard does not fail; there is nothing to waive.", guard=guard)
     if not failing[guard]["waivable"]:
         raise NotAllowedNow("This guard cannot be waived.", guard=guard)
-
-
-@transaction.atomic
-def approval_assign(*, approval_id: str, to: Person | None, by: Principal) -> ApprovalRequest:
-    """Say who should look at an open request; None gives it back to everybody.
-
-    Raises ``PermissionDenied`` for those who neither review nor operate there.
-    """
-    request = _open_request(approval_id, by)
-    request.assigned = to
-    request.save(update_fields=["assigned"])
-    return request
-
-
-@transaction.atomic
-def approval_snooze(*, approval_id: str, until: datetime | None, by: Principal) -> ApprovalRequest:
-    """Move an open request to the end of the queue until then; its clock goes on. None ends it."""
-    request = _open_request(approval_id, by)
-    request.snoozed_until = until
-    request.save(update_fields=["snoozed_until"])
-    return request
-
-
-def _open_request(approval_id: str, by: Principal) -> ApprovalRequest:
-    desk = sit_down(approval_id, by)
-    if not may(by, Action.WAIVE, desk.request.repository_id):
-        require(by, Action.APPROVE, desk.request.repository_id)
-    check_open(desk)
-    return desk.request

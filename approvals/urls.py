@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from approvals import web
+from approvals import turns, web
 
 urlpatterns = [
     path("", web.approvals, name="approvals"),
@@ -11,4 +11,6 @@ urlpatterns = [
     path("<str:approval_id>/standing/", web.approval_standing, name="approval-standing"),
     path("<str:approval_id>/decision/", web.approval_decision, name="approval-decision"),
     path("<str:approval_id>/waiver/", web.approval_waiver, name="approval-waiver"),
+    path("<str:approval_id>/assign/", turns.approval_assignment, name="approval-assign"),
+    path("<str:approval_id>/snooze/", turns.approval_snooze_form, name="approval-snooze"),
 ]

@@ -81,6 +81,23 @@ def register(
     store.CONSUMERS[name] = None if wants is None else frozenset(wants)
 
 
+_senders: list[Callable[[Relayed], None]] = []
+
+
+def sends_out(send: Callable[[Relayed], None]) -> None:
+    """Let ``send`` be called where something may go out: mail, chat, webhooks. It adds to the numbers."""
+    if send not in _senders:
+        _senders.append(send)
+
+
+def send_out() -> Relayed:
+    """Let everybody send what is due. Apart from ``relay``: others' servers are slow, consumers are not."""
+    done = Relayed()
+    for send in _senders:
+        send(done)
+    return done
+
+
 def unregister(name: str) -> None:
     """Stop giving events to a consumer; what was published for it stays until it is back."""
     _consumers.pop(name, None)

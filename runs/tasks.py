@@ -3,6 +3,7 @@ or repeated with it."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import asdict
 
 import structlog
@@ -29,6 +30,22 @@ def relay() -> None:
     done = outbox.relay()
     if done.failed or done.parked or done.lost:
         log.warning("relayed", failed=done.failed, parked=done.parked, lost=done.lost)
+
+
+_sending = threading.Lock()
+
+
+@shared_task(name="runs.tasks.send_out")
+def send_out() -> None:
+    """Send mail, chat and webhooks. One at a time in a process: servers that hang hold up nothing else."""
+    if not _sending.acquire(blocking=False):
+        return
+    try:
+        done = outbox.send_out()
+    finally:
+        _sending.release()
+    if done.failed or done.parked or done.lost:
+        log.warning("sent_out", failed=done.failed, parked=done.parked, lost=done.lost)
 
 
 @shared_task(name="runs.tasks.create_pull_requests")

@@ -56,8 +56,18 @@ class _Overdue:
     clock: Deadline
 
 
+_others: list[Callable[[], list[Swept]]] = []
+
+
+def also(act: Callable[[], list[Swept]]) -> None:
+    """Let the sweep call this, too: a clock that other apps keep."""
+    if act not in _others:
+        _others.append(act)
+
+
 def sweep(limit: int | None = None) -> list[Swept]:
-    """Act on every overdue lease and run, or on the first ``limit`` of each; says what was done.
+    """Act on every overdue lease and run, or on the first ``limit`` of each, and on the clocks of others;
+    says what was done.
 
     Calling it twice, or in two processes at once, does nothing twice.
     """
@@ -69,6 +79,8 @@ def sweep(limit: int | None = None) -> list[Swept]:
     runs = Run.objects.filter(expires_at__lte=now).exclude(status__in=[s.value for s in TERMINAL])
     for run_id in _ids(runs.order_by("expires_at", "pk"), "pk", limit):
         done += _safely(run_id, "run", _act_on_clocks)
+    for act in _others:
+        done += act()
     return done
 
 

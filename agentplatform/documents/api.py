@@ -77,6 +77,7 @@ WHO: Final[dict[str, tuple[str, ...]]] = {
         "DELETE holds/{hold_id}",
     ),
     "reviewer, admin; never on their own": (f"POST {_APPROVAL}/decisions",),
+    "reviewer, operator, admin": (f"POST {_APPROVAL}/assign", f"POST {_APPROVAL}/snooze"),
     "submitter, reviewer, operator, admin": (f"POST {_RUN}/note",),
     "worker accounts, by their roles": ("POST leases",),
     "who holds the lease": (

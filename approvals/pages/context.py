@@ -14,6 +14,7 @@ from approvals.pages.evidence import decision_of, guard_of, guards_lead, untrust
 from approvals.pages.review import Review
 from approvals.pages.since import since_of
 from approvals.pages.subjects import subject_of
+from approvals.pages.turn import turn_of
 from approvals.policy import CHANGEABLE
 from approvals.selectors import ids_in_turn
 from runs.domain.facts import Json
@@ -48,6 +49,7 @@ def review_context(review: Review, posed: Asked) -> Json:
         "successor": reverse("approval", args=[review.successor]) if review.successor else "",
         "error": posed.error,
         "comment": posed.comment,
+        "turn": turn_of(review),
         "asked": asked(review),
         "done": done(review) if review.gate is Gate.PATCH else None,
         "subject": subject_of(review),

@@ -158,6 +158,8 @@ BODIES: Final[dict[str, Json]] = {
         "guard", "reason", "version", guard=one_of(GUARDS), reason={**_REASON, "minLength": 1},
         version={"type": "integer", "minimum": 1},
     ),
+    "AssignBody": body(to=or_null({"type": "string", "maxLength": 150})),
+    "SnoozeBody": body(until=or_null({"type": "string", "format": "date-time"})),
     "PullRequestReport": body(
         state=one_of(PullRequestState), checks=one_of(["pending", "passed", "failed"])
     ),

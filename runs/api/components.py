@@ -206,6 +206,7 @@ _APPROVAL: Final = shape(
         shape(by=TEXT, decision=one_of(DecisionWord), version=WHOLE, comment=TEXT, override=FLAG, at=TIME)
     ),
     assigned=or_null(TEXT),
+    asked={"type": "array", "items": TEXT},
     snoozed_until=or_null(TIME),
     requested_at=TIME,
     due_at=or_null(TIME),

@@ -41,6 +41,16 @@ TASK_ROWS: Final = (
     TaskRow(TaskEv.TASK_ARCHIVED, tuple(TaskStatus), None),
     TaskRow(TaskEv.TASK_RESTORED, tuple(TaskStatus), None),
 )
+#: The domain event of each move of a task that is announced.
+TASK_DOMAIN_EVENTS: Final = {
+    TaskEv.TASK_SUBMITTED: "TaskSubmitted",
+    TaskEv.TASK_REJECTED: "TaskRejected",
+    TaskEv.RUN_SCHEDULED: "TaskRunning",
+    TaskEv.PERSON_NEEDED: "TaskWaiting",
+    TaskEv.TASK_COMPLETED: "TaskCompleted",
+    TaskEv.TASK_FAILED: "TaskFailed",
+    TaskEv.TASK_CANCELLED: "TaskCancelled",
+}
 _CELLS: Final = {(row.event, source): row for row in TASK_ROWS for source in row.sources}
 TASK_MOVES: Final = tuple(
     sorted({(s, r.target) for r in TASK_ROWS for s in r.sources if r.target and r.target is not s})

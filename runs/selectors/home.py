@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
@@ -20,7 +19,6 @@ from runs.models import Run, Task
 from runs.selectors import reviews
 from runs.selectors.display import shown_run
 from runs.selectors.links import page_href
-from runs.selectors.paging import keyset_page
 from runs.selectors.runs import run_rows, visible_runs, visible_surroundings
 from runs.selectors.surroundings import Surroundings
 from runs.selectors.tasks import may_somewhere, task_rows, visible_tasks
@@ -150,34 +148,3 @@ def _result(run: Run) -> Json:
         return {"href": href, "text": f"branch {state.pull_request['branch']}"}
     tab = "report" if state.completion_mode == CompletionMode.ANALYSIS_REPORT_CREATED else "patch"
     return {"href": f"{here}?tab={tab}", "text": tab}
-
-
-def notification_list(*, principal: Principal, params: Mapping[str, str]) -> Json:
-    """``{rows, pager, empty}``: runs of this person's tasks that completed, failed, are blocked or need a
-    review, newest first. Eight queries, whatever the number of runs."""
-    surroundings = visible_surroundings(principal)
-    over = Q(status__in=[RunStatus.SUCCEEDED.value, RunStatus.FAILED.value, RunStatus.EXPIRED.value])
-    waits = Q(status=RunStatus.WAITING_FOR_APPROVAL.value)
-    mine = visible_runs(principal).filter(task__created_by_id=principal.id, task__archived_at__isnull=True)
-    found, pager = keyset_page(mine.filter(over | waits), params)
-    rows = []
-    for run, row in zip(found, run_rows(found, principal=principal, surroundings=surroundings), strict=True):
-        shown = shown_run(run, principal=principal, surroundings=surroundings, hrefs=page_href)
-        links = [a for a in shown["display"]["actions"] if a["name"] in ("review", "resolve", "view_error")]
-        rows.append({**row, "result": _way_out(links, row)})
-    hint = "When a run of yours completes, fails, is blocked or needs a review, it appears here."
-    empty = {
-        "title": "Nothing to tell you",
-        "hint": hint,
-        "action": {"label": "Tasks", "href": reverse("tasks")},
-    }
-    return {"rows": rows, "pager": pager, "empty": empty}
-
-
-def _way_out(links: list[Json], row: Json) -> Json:
-    first = next(iter(links), None)
-    return (
-        {"href": first["href"], "text": first["label"]}
-        if first
-        else {"href": row["href"], "text": "Open the run"}
-    )

@@ -11,21 +11,11 @@ from agentplatform.ids import new_id
 from agentplatform.rows import together
 from runs.domain.errors import NotAllowedNow
 from runs.domain.facts import Actor, Event, Json, moment, stamp
-from runs.domain.tasks import TaskState, evolve_task, task_target
+from runs.domain.tasks import TASK_DOMAIN_EVENTS, TaskState, evolve_task, task_target
 from runs.domain.vocabulary import TaskEv, TaskStatus
 from runs.models import Instruction, Task, TaskEvent
 from runs.store import chain
 from runs.store.outbox import publish
-
-_ANNOUNCED = {
-    TaskEv.TASK_SUBMITTED: "TaskSubmitted",
-    TaskEv.TASK_REJECTED: "TaskRejected",
-    TaskEv.RUN_SCHEDULED: "TaskRunning",
-    TaskEv.PERSON_NEEDED: "TaskWaiting",
-    TaskEv.TASK_COMPLETED: "TaskCompleted",
-    TaskEv.TASK_FAILED: "TaskFailed",
-    TaskEv.TASK_CANCELLED: "TaskCancelled",
-}
 
 
 def append_task(
@@ -64,7 +54,7 @@ def append_task(
     _instructions(task, state)
     with together() as cursor:
         rows.insert(cursor, TaskEvent, [_columns(fact)])
-        if name := _ANNOUNCED.get(event):
+        if name := TASK_DOMAIN_EVENTS.get(event):
             publish(cursor, [(fact, name, {"task_id": task.pk})])
     return fact
 

@@ -49,6 +49,7 @@ def nav_link(context: Mapping[str, Any], url_name: str, label: str, count: int =
     )
 
 
+@register.simple_tag
 def count_badge(count: int) -> SafeString:
     """A number beside a word; above 99 it only says so, and keeps its width."""
     return format_html(

@@ -34,7 +34,6 @@ urlpatterns = [
     path("holds/", holds.holds, name="holds"),
     path("holds/<str:hold_id>/lift/", holds.hold_lift, name="hold_lift"),
     path("lifecycle/", views.lifecycle, name="lifecycle"),
-    path("notifications/", views.notifications, name="notifications"),
     path("patterns/", patterns, name="patterns"),
     path("accounts/login/", accounts.SignIn.as_view(), name="login"),
     path("accounts/logout/", LogoutView.as_view(), name="logout"),

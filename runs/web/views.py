@@ -21,7 +21,7 @@ from runs.selectors.evidence import find_artifact, run_evidence, run_patch, run_
 from runs.selectors.export import runs_csv
 from runs.selectors.figures import run_figures
 from runs.selectors.fleet import lifecycle_page, repository_list, repository_page, worker_list
-from runs.selectors.home import home_page, notification_list
+from runs.selectors.home import home_page
 from runs.selectors.logs import run_log_page
 from runs.selectors.run_page import result_tab, run_head
 from runs.selectors.runs import run_list
@@ -220,11 +220,3 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
 def favicon(request: HttpRequest) -> HttpResponse:
     """Where browsers look unasked, as on pages that name no icon."""
     return redirect(static("favicon.svg"))
-
-
-@page
-@require_safe
-def notifications(request: HttpRequest) -> HttpResponse:
-    """What happened to this person's tasks."""
-    found = notification_list(principal=principal_of(request), params=request.GET.dict())
-    return show(request, "runs/notifications.html", "runs/_notifications.html", found)

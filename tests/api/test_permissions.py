@@ -80,6 +80,8 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "approvals/{approval_id}"): PEOPLE,
     ("POST", "approvals/{approval_id}/decisions"): REVIEWERS,
     ("POST", "approvals/{approval_id}/waivers"): OPERATORS,
+    ("POST", "approvals/{approval_id}/assign"): REVIEWERS | OPERATORS,
+    ("POST", "approvals/{approval_id}/snooze"): REVIEWERS | OPERATORS,
     ("GET", "pull-requests"): LISTS,
     ("GET", "pull-requests/{pull_request_id}"): PEOPLE | GIT,
     ("POST", "pull-requests/{pull_request_id}/state"): GIT,

@@ -83,6 +83,7 @@ CALLERS = {
     "operator, admin; a submitter on their own": [frozenset({"operator", "admin"})],
     "operator, admin": [frozenset({"operator", "admin"})],
     "reviewer, admin; never on their own": [frozenset({"reviewer", "admin"})],
+    "reviewer, operator, admin": [frozenset({"reviewer", "operator", "admin"})],
     "submitter, reviewer, operator, admin": [frozenset({"submitter", "reviewer", "operator", "admin"})],
     "worker accounts, by their roles": [TABLE["POST", "leases"]],
     "who holds the lease": [HOLDER],

@@ -90,6 +90,13 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "approvals/{approval_id}/standing/"): ALL,
     ("POST", "approvals/{approval_id}/decision/"): REVIEWERS,
     ("POST", "approvals/{approval_id}/waiver/"): OPERATORS,
+    ("POST", "approvals/{approval_id}/assign/"): REVIEWERS | OPERATORS,
+    ("POST", "approvals/{approval_id}/snooze/"): REVIEWERS | OPERATORS,
+    ("POST", "notifications/read/"): ASKING,
+    ("GET", "notifications/settings/"): ASKING,
+    ("POST", "notifications/settings/"): ASKING,
+    ("POST", "notifications/away/"): ASKING,
+    ("POST", "notifications/away/{absence_id}/end/"): NOBODY,
 }
 #: For everybody, signed in or not; each has tests of its own.
 OPEN = frozenset({"accounts/login/", "accounts/logout/", "accounts/demo/{name}/", "favicon.ico"})
@@ -117,6 +124,7 @@ def ids() -> dict[str, str]:
         "approval_id": request.pk,
         "sha": request.subject_sha256,
         "hold_id": service.hold_set(scope="repository", value=run.repository.name, reason="x", by="test").id,
+        "absence_id": "awy_of_somebody_else",
     }
 
 

@@ -66,7 +66,7 @@ class Command(BaseCommand):
         is_new = demo and load.is_empty()
         is_demo = is_new or (demo and load.is_demo_loaded())
         supervisor.start(_web(port, is_demo=is_demo))
-        supervisor.start(programs.background())
+        supervisor.start(programs.background(port))
         token_file = _token_file() if workers else None
         if is_new:
             call_command("load_demo", stdout=StringIO())

@@ -11,13 +11,13 @@ from runs import outbox
 
 
 class Command(BaseCommand):
-    help = "Deliver the domain events that are due, once, and print how many."
+    help = "Deliver the domain events that are due, and mail, chat and webhooks, once; print how many."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--once", action="store_true", help="the default: beat repeats it")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        done = outbox.relay()
-        for word in ("delivered", "failed", "parked", "lost"):
-            for consumer, count in sorted(getattr(done, word).items()):
-                self.stdout.write(f"{consumer}: {count} {word}")
+        for done in (outbox.relay(), outbox.send_out()):
+            for word in ("delivered", "failed", "parked", "lost"):
+                for consumer, count in sorted(getattr(done, word).items()):
+                    self.stdout.write(f"{consumer}: {count} {word}")
