@@ -81,7 +81,7 @@ def filtered_requests(
 ) -> QuerySet[ApprovalRequest]:
     """The list of the API. ``repository`` is an id or a name; ``mine``: open and theirs to decide.
 
-    ``mine`` costs nine queries, else none until it is read.
+    ``mine`` costs eleven queries, else none until it is read.
     """
     found = visible_requests(principal)
     if status:
@@ -96,7 +96,7 @@ def filtered_requests(
 
 
 def stuck_runs(repository_ids: Collection[str]) -> frozenset[str]:
-    """Runs of these repositories whose open request nobody is left to decide. Six queries at most."""
+    """Runs of these repositories whose open request nobody is left to decide. Eight queries at most."""
     rows = ApprovalRequest.objects.filter(status=ApprovalStatus.OPEN, repository_id__in=repository_ids)
     requests = list(_in_brief(rows.exclude(gate=Gate.QUESTION)))
     if not requests:
@@ -112,12 +112,12 @@ def stuck_runs(repository_ids: Collection[str]) -> frozenset[str]:
 
 
 def reviews_waiting(principal: Principal) -> int:
-    """How many requests wait for this caller: the badge. Eight queries at most."""
+    """How many requests wait for this caller: the badge. Ten queries at most."""
     return len(ids_in_turn(principal))
 
 
 def read_queue(principal: Principal) -> Queue:
-    """The queue of this caller. Twenty-two queries at most."""
+    """The queue of this caller. Twenty-six queries at most."""
     entries = _open_entries(principal, with_own=True)
     current = [entry for entry in entries if not entry.closed]
     yours = _snoozed_last([entry for entry in current if _is_turn(entry)])
@@ -134,7 +134,7 @@ def read_queue(principal: Principal) -> Queue:
 
 
 def ids_in_turn(principal: Principal) -> list[str]:
-    """Ids of the requests that wait for this caller, in the queue's order. Eight queries at most."""
+    """Ids of the requests that wait for this caller, in the queue's order. Ten queries at most."""
     turn = [entry for entry in _open_entries(principal) if _is_turn(entry)]
     return [entry.request.pk for entry in _snoozed_last(turn)]
 
@@ -146,7 +146,7 @@ def read_entries(
     *,
     in_brief: bool = False,
 ) -> list[Entry]:
-    """Those requests as this caller sees them. Six queries; one where ``around`` is read already.
+    """Those requests as this caller sees them. Eight queries; one where ``around`` is read already.
 
     ``in_brief``: without their display, which needs the whole state of their runs.
     """
@@ -158,7 +158,7 @@ def read_entries(
 
 
 def shapes(requests: Collection[ApprovalRequest], principal: Principal) -> list[Json]:
-    """The API's ``approval``, for each request. Six queries."""
+    """The API's ``approval``, for each request. Eight queries."""
     around = surroundings(requests)
     return [_shape(entry, around) for entry in read_entries(requests, principal, around)]
 
