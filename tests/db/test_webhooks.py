@@ -30,7 +30,10 @@ RUNS = ["RunQueued", "RunLeased", "RunPreparing"]
 
 
 @pytest.fixture
-def hook(settings) -> Iterator[Receiver]:
+def hook(settings, monkeypatch) -> Iterator[Receiver]:
+    # A slow machine must not end a turn where a test counts what one turn sends.
+    monkeypatch.setattr(webhooks, "TURN_SECONDS", 600)
+    monkeypatch.setattr(webhooks, "ROUND_SECONDS", 600)
     settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
     settings.PUBLIC_URL = "https://agents.example.org"
     with receiver() as kept:
