@@ -6,14 +6,15 @@ import random
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
-from runs import outbox
-from runs.domain.vocabulary import RunStatus
-from runs.models import Delivery, OutboxMessage
+from runs import auth, outbox, service
+from runs.domain.vocabulary import Ev, RunStatus
+from runs.models import Delivery, OutboxMessage, Run
 from runs.outbox import Message
 from tests import factories
 
@@ -82,6 +83,47 @@ def test_two_relays_at_once_send_nothing_twice_and_keep_the_order(tmp_path):
         outbox.unregister("effects")
     assert len(file.read_text().splitlines()) == OutboxMessage.objects.count()
     _check(file, seed=0)
+
+
+def test_nothing_is_sent_before_its_commit_nor_after_a_rollback():
+    seen: list[tuple[str, str]] = []
+
+    def handle(message: Message) -> None:
+        """A receiver that asks at once what became of the run."""
+        seen.append((message.name, Run.objects.get(pk=run.pk).status))
+
+    run = factories.queued_run()
+    person = auth.of_person(run.task.created_by).caller
+    cancel = partial(
+        service.run_direct, run_id=run.pk, event=Ev.CANCEL_REQUESTED, reason="not needed", by=person
+    )
+    outbox.register("effects", handle)
+    try:
+        for commits in (False, True):
+            with transaction.atomic():
+                cancel()
+                for _ in range(5):  # a sender that polls hard meanwhile, on a connection of its own
+                    _in_a_thread(outbox.relay)
+                assert seen == []
+                transaction.set_rollback(not commits)
+            outbox.relay()
+            assert bool(seen) is commits
+    finally:
+        outbox.unregister("effects")
+    assert ("RunCancelled", "CANCELLED") in seen
+    assert {status for _, status in seen} == {"CANCELLED"}
+
+
+def _in_a_thread(action: Callable[[], object]) -> None:
+    def work() -> None:
+        try:
+            action()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
 
 
 def _relay_at(barrier: threading.Barrier) -> None:
