@@ -134,6 +134,13 @@ def _run(examples: int, steps: int) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("examples", "steps"), [(25, 30), pytest.param(2_000, 50, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("examples", "steps"),
+    [
+        (25, 30),
+        pytest.param(200, 30, marks=pytest.mark.long, id="ci"),
+        pytest.param(2_000, 50, marks=pytest.mark.long, id="chaos"),
+    ],
+)
 def test_promises_hold_whatever_is_tried(examples, steps):
     _run(examples, steps)
