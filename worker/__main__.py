@@ -19,6 +19,7 @@ from worker.conformance.command import conformance
 from worker.sandbox.isolation import CHOICES, IsolationUnavailable, find_isolation
 from worker.sandbox.process import Limits
 from worker.serving import serve
+from worker.submit import main as submit
 
 F = TypeVar("F", bound=Callable[..., None])
 DEFAULT_WORK_DIR = Path(os.environ.get("AGENTPLATFORM_DATA_DIR", "var")) / "sandboxes"
@@ -139,9 +140,10 @@ def main(  # noqa: PLR0917 - click passes by name
 
 
 def run(words: list[str]) -> None:
-    """The worker itself, or `conformance` for the authors of others."""
-    if words[:1] == ["conformance"]:
-        conformance(words[1:], prog_name="python -m worker conformance")
+    """The worker itself; `conformance` for the authors of others, `submit` for whoever asks for work."""
+    command = {"conformance": conformance, "submit": submit}.get("".join(words[:1]))
+    if command:
+        command(words[1:], prog_name=f"python -m worker {words[0]}")
     else:
         main(words, prog_name="python -m worker")
 

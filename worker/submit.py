@@ -1,4 +1,4 @@
-"""`python -m worker.submit`: a task from a file, for whoever asks from a terminal or a pipeline."""
+"""`python -m worker submit`: a task from a file, for whoever asks from a terminal or a pipeline."""
 
 from __future__ import annotations
 
@@ -82,7 +82,3 @@ def _reasons(refused: Refused) -> list[str]:
     """The refusal, and of a form's errors each field on a line of its own."""
     errors = refused.problem.get("errors") or {}
     return [str(refused), *(f"  {name}: {'; '.join(texts)}" for name, texts in errors.items())]
-
-
-if __name__ == "__main__":
-    main()

@@ -29,7 +29,7 @@ def page() -> str:
     programs = [
         _program("worker", worker),
         _program("worker conformance", conformance),
-        _program("worker.submit", submit),
+        _program("worker submit", submit),
     ]
     return whole("Commands", _INTRO, *(_command(name) for name in names()), *programs)
 

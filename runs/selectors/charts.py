@@ -16,7 +16,7 @@ GAP: Final = 0.22  #: of a column's width
 
 
 class Column(NamedTuple):
-    """One column: what it is called, in full and in short, where a click leads, and (tone, count) from the bottom up."""
+    """One column: its name, in full and in short, where a click leads, (tone, count) from the bottom up."""
 
     label: str
     short: str
