@@ -1,4 +1,4 @@
-"""How runs end badly, and what follows the end in the same transaction (lifecycle contract, sections 7 and 8)."""
+"""How runs end badly, and what follows in the same transaction (lifecycle contract, sections 7 and 8)."""
 
 from __future__ import annotations
 

@@ -27,20 +27,21 @@ def checked(rule: str, *, exit_code: int, baseline: list[Json] = RED) -> Driver:
 @pytest.mark.parametrize("exit_code", [0, 1])
 def test_fail_ends_the_run_at_the_first_report(exit_code):
     state = checked("fail", exit_code=exit_code).state
-    assert (state.status, state.failure["category"], state.failure["reason"]) == (
+    failure = state.failure or {}
+    assert (state.status, failure["category"], failure["reason"]) == (
         S.FAILED,
         "VERIFICATION_FAILED",
         "red_base",
     )
-    assert "test failed on the untouched base" in state.failure["summary"]
-    assert state.retry["decision"] == Ev.RETRY_DECLINED
+    assert "test failed on the untouched base" in failure["summary"]
+    assert (state.retry or {})["decision"] == Ev.RETRY_DECLINED
 
 
 def test_ask_asks_once_before_a_repair_and_hands_the_answer_to_the_agent():
     driver = checked("ask", exit_code=1)
-    assert (driver.state.status, driver.state.gate["gate"]) == (S.WAITING_FOR_APPROVAL, "question")
+    assert (driver.state.status, (driver.state.gate or {})["gate"]) == (S.WAITING_FOR_APPROVAL, "question")
     driver.decide(Ev.APPROVED, comment="Leave it as it is.")
-    assert (driver.state.status, driver.state.feedback["text"]) == (S.EXECUTING, "Leave it as it is.")
+    assert (driver.state.status, (driver.state.feedback or {})["text"]) == (S.EXECUTING, "Leave it as it is.")
     driver.drive(S.VERIFYING)
     driver.post(Ev.VERIFICATION_FAILED_RETRYABLE, driver.verification(exit_code=1, baseline=RED))
     assert driver.state.status == S.EXECUTING, "it was asked already; now it repairs"
@@ -49,7 +50,7 @@ def test_ask_asks_once_before_a_repair_and_hands_the_answer_to_the_agent():
 def test_ask_lets_no_patch_out_by_itself_that_turned_red_to_green():
     driver = checked("ask", exit_code=0)
     driver.post(Ev.JUDGE_PASSED)
-    assert (driver.state.status, driver.state.gate["gate"]) == (S.WAITING_FOR_APPROVAL, "patch")
+    assert (driver.state.status, (driver.state.gate or {})["gate"]) == (S.WAITING_FOR_APPROVAL, "patch")
     failing = [guard for guard in driver.state.guards if guard["passed"] is not True]
     assert [(guard["name"], guard["value"]) for guard in failing] == [("verification", "red base")]
 

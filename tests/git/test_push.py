@@ -245,7 +245,7 @@ def test_a_repository_that_names_objects_by_sha_256_is_served_as_any_other(chang
     mirror = mirror_of(remote, tmp_path)
     patch = remote.diff(base, remote.tree([("f.txt", "100644", b"1\ntwo\n3\n")]))
     reading = mirror.read(patch, base)
-    assert (len(base), len(reading.tree), reading.paths) == (64, 64, {"f.txt"})
+    assert (len(base), len(reading.tree), reading.paths) == (64, 64, frozenset({"f.txt"}))
     pushed = GitProvider(mirror).create(replace(change, base_commit=base, patch=patch))
     assert remote.branches()[BRANCH] == pushed.commit_sha
 

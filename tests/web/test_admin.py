@@ -8,7 +8,7 @@ from django.db.models import Model
 from django.urls import reverse
 
 from runs import service
-from runs.admin import History
+from runs.admin.base import History
 from runs.domain.commands import Caller
 from runs.domain.vocabulary import Role
 from runs.models import Delivery, OutboxMessage, Person, Policy, Repository, Run, Task

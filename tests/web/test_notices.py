@@ -55,7 +55,7 @@ def test_looking_marks_nothing_as_read_and_a_post_does():
     client.get("/notifications/")
     client.get("/notifications/read/")
     assert Notice.objects.filter(read_at=None).count() == 2
-    one = Notice.objects.first()
+    one = Notice.objects.all()[0]
     client.post("/notifications/read/", {"notice": one.pk})
     assert Notice.objects.filter(read_at=None).count() == 1
     client.post("/notifications/read/")
