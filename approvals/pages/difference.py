@@ -28,7 +28,9 @@ def diff_of(review: Review, look: Look) -> Json | None:
 def concern_of(review: Review) -> Concern:
     """Which paths come first, and which files the request before showed as they are now."""
     known = patch_heads(review.before_subject) if review.before_subject else ()
-    return Concern(review.risky, review.unplanned, frozenset(head.digest for head in known))
+    return Concern(
+        frozenset(review.risky), frozenset(review.unplanned), frozenset(head.digest for head in known)
+    )
 
 
 def unread_of(review: Review, seen: Collection[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from approvals.models import ApprovalRequest
 from approvals.people import Surroundings, surroundings
@@ -20,7 +21,7 @@ from runs.models import Artifact
 from runs.selectors import effective_policies
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Review:
     """Everything the page is made of; read once."""
 
@@ -50,12 +51,12 @@ class Review:
         """The control plane's reading of the patch, or {}."""
         return self.subject.facts if self.subject and self.gate is Gate.PATCH else {}
 
-    @property
+    @cached_property
     def risky(self) -> list[str]:
         """Changed paths that raise the risk."""
         return effective_risk(self.state.risk_level, self.reading, self.policy.values)[1]
 
-    @property
+    @cached_property
     def unplanned(self) -> list[str]:
         """Changed paths that the plan did not name; nothing where there was no plan."""
         planned = (self.state.plan or {}).get("files")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from runs.domain.patch.model import PatchFile
@@ -32,6 +33,7 @@ class Weakening:
     detail: str
 
 
+@lru_cache(maxsize=8_192)
 def is_test(path: str) -> bool:
     """Whether tests, or what they stand on, live at this path."""
     return language_of(path) is not None

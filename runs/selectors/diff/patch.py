@@ -21,6 +21,7 @@ from runs.domain.facts import Json
 from runs.domain.patch import PatchFile, read_patch, read_sections, shown
 from runs.domain.tests_intact import is_test
 from runs.models import Artifact
+from runs.selectors.diff.brief import brief_file
 from runs.selectors.diff.markup import visible
 from runs.selectors.diff.notes import file_notes
 from runs.selectors.diff.rows import MOST_CHARACTERS, USUAL, Cut, Look, cut_rows, gap_ways
@@ -65,6 +66,9 @@ class Head:
     index: int
     path: str
     old_path: str
+    name: str  #: the path as plain text
+    seen: str  #: the path as markup, and the one before
+    old_seen: str
     status: str
     added: int
     deleted: int
@@ -84,10 +88,14 @@ def patch_diff(
     ``remarks``: what is loaded later may be commented on, too. Raises ``OSError`` or ``PatchRefused``
     where the bytes cannot be read.
     """
-    files, heads = [], patch_heads(artifact)
+    files, heads, below = [], patch_heads(artifact), _files_url(artifact)
     for head, fits in _placed(heads, concern):
-        file = _file(artifact, head, look, limit=FILE_LINES if fits else 0, remarks=remarks)
-        files.append(file | concern.badge(head) | {"known": head.digest in concern.unchanged})
+        address, limit = f"{below}{head.index}/", FILE_LINES if fits else 0
+        file = _file(artifact, head, look, address=address, limit=limit, remarks=remarks)
+        file |= concern.badge(head) | {"known": head.digest in concern.unchanged}
+        if file["truncated"] and not file["hunks"]:
+            file["brief"] = brief_file(file)
+        files.append(file)
     added, deleted = sum(head.added for head in heads), sum(head.deleted for head in heads)
     count = f"{len(files):,} {'file' if len(files) == 1 else 'files'}"
     unread = len(unread_files(artifact, concern))
@@ -114,13 +122,16 @@ def patch_file(artifact: Artifact, index: int, *, look: Look, start: int = 0, re
     heads = patch_heads(artifact)
     if not 0 <= index < len(heads):
         raise IndexError(index)
-    return _file(artifact, heads[index], look, start=start, limit=MORE_LINES, remarks=remarks)
+    address = f"{_files_url(artifact)}{index}/"
+    return _file(
+        artifact, heads[index], look, address=address, start=start, limit=MORE_LINES, remarks=remarks
+    )
 
 
 def read_file(artifact: Artifact, path: str) -> PatchFile:
     """One file of a patch, by its path as pages show it. ``LookupError`` where there is none."""
     for head in patch_heads(artifact):
-        if shown(head.path) == path:
+        if head.name == path:
             return read_patch(_bytes(artifact, head))[0]
     raise LookupError(path)
 
@@ -140,6 +151,9 @@ def _heads(path: str) -> tuple[Head, ...]:
             index,
             file.path,
             file.old_path or "",
+            shown(file.path),
+            visible(file.path),
+            visible(file.old_path or ""),
             file.status,
             file.added,
             file.deleted,
@@ -160,17 +174,24 @@ def _is_short(file: PatchFile) -> bool:
 
 
 def _file(
-    artifact: Artifact, head: Head, look: Look, *, limit: int, start: int = 0, remarks: bool = False
+    artifact: Artifact,
+    head: Head,
+    look: Look,
+    *,
+    address: str,
+    limit: int,
+    start: int = 0,
+    remarks: bool = False,
 ) -> Json:
     """``limit``: lines shown at most; 0 is the head alone."""
     cut = _lines(artifact, head, look, start, limit) if limit and head.is_text else Cut()
     rest = cut.next if limit else 0 if head.is_text else None
-    around = reverse("patch_around", args=[artifact.pk, head.index])
+    around = f"{address}around/"
     ends = rest is None and cut.hunks and head.status not in ("added", "deleted")
     return {
-        "path": visible(head.path),
-        "old_path": visible(head.old_path),
-        "name": shown(head.path),
+        "path": head.seen,
+        "old_path": head.old_seen,
+        "name": head.name,
         "added": head.added,
         "deleted": head.deleted,
         "note": head.note,
@@ -183,7 +204,7 @@ def _file(
         "spaces": cut.spaces,
         "truncated": rest is not None,
         "opened": rest is None and (limit > FILE_LINES or not head.is_short),
-        "load_url": _more_url(artifact, head, look, rest, remarks=remarks),
+        "load_url": _more_url(address, look, rest, remarks=remarks),
         "rest": _rest(rest, head) if rest is not None else "",
     }
 
@@ -193,12 +214,17 @@ def _tail(cut: Cut) -> Json:
     return {"first": old, "last": None, "shift": new - old}
 
 
-def _more_url(artifact: Artifact, head: Head, look: Look, rest: int | None, *, remarks: bool) -> str:
+def _files_url(artifact: Artifact) -> str:
+    """Below which each file has its address; to reverse one for each of thousands takes long."""
+    return reverse("patch_file", args=[artifact.pk, 0]).removesuffix("0/")
+
+
+def _more_url(address: str, look: Look, rest: int | None, *, remarks: bool) -> str:
     if rest is None:
         return ""
     asked = {"from": rest or "", "remarks": "1" if remarks else ""}
     query = "&".join(filter(None, (look.query, urlencode({k: v for k, v in asked.items() if v}))))
-    return reverse("patch_file", args=[artifact.pk, head.index]) + (f"?{query}" if query else "")
+    return f"{address}?{query}" if query else address
 
 
 def _rest(start: int, head: Head) -> str:
