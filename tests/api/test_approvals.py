@@ -125,3 +125,14 @@ def test_an_operator_waives_a_failing_guard_by_name():
     assert waived["version"] == 2
     problem(decide(reviewer, shown, "approve"), 409, "approval_superseded")
     assert decide(reviewer, waived, "approve").status_code == 200
+
+
+def test_remarks_on_lines_are_part_of_the_decision(request_, holder, reviewer):
+    remark = {"path": "clock.py", "line": 5, "text": "Name the zone."}
+    wrong = decide(reviewer, request_, "request_changes", remarks=[{**remark, "path": "other.py"}])
+    assert problem(wrong, 422, "invalid")["errors"] == {"remarks": ["other.py is no file of this patch"]}
+    assert decide(reviewer, request_, "request_changes", remarks=[{**remark, "line": 0}]).status_code == 422
+    answer = decide(reviewer, request_, "request_changes", comment="Nearly.", remarks=[remark])
+    (said,) = answer.json()["decisions"]
+    assert said["comment"].startswith("Nearly.\n\nclock.py:5\n> ")
+    assert holder.run.task.instructions.get(number=2).text == said["comment"]
