@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from agentplatform.clock import database_now
-from approvals.asking.assign import approval_assign, approval_snooze
+from approvals.asking.assign import approval_assign, approval_snooze, require_turner
 from approvals.desk import get_request
 from approvals.forms import read_snooze
 from approvals.notices.words import moment_words
@@ -20,7 +20,7 @@ from runs.web.session import page, principal_of
 def approval_assignment(request: HttpRequest, approval_id: str) -> HttpResponse:
     """Make it somebody's turn, or give it back."""
     principal, to = principal_of(request), request.POST.get("to", "").strip()
-    get_request(approval_id, principal)
+    require_turner(get_request(approval_id, principal), principal)
     approval_assign(approval_id=approval_id, to=to, by=principal)
     messages.success(request, f"Assigned to {to}." if to else "Given back to those who were asked first.")
     return _see_other(approval_id)
@@ -31,7 +31,7 @@ def approval_assignment(request: HttpRequest, approval_id: str) -> HttpResponse:
 def approval_snooze_form(request: HttpRequest, approval_id: str) -> HttpResponse:
     """Put it off, or end that."""
     principal = principal_of(request)
-    get_request(approval_id, principal)
+    require_turner(get_request(approval_id, principal), principal)
     length = read_snooze(request.POST)
     until = database_now() + length if length else None
     approval_snooze(approval_id=approval_id, until=until, by=principal)

@@ -88,9 +88,14 @@ def _check_until(request: ApprovalRequest, until: datetime, now: datetime) -> No
         raise Invalid({"until": [f"must be before {due}, when it is due: it would run out in its sleep"]})
 
 
+def require_turner(request: ApprovalRequest, by: Principal) -> None:
+    """``PermissionDenied`` for those who neither review nor operate there."""
+    if not may(by, Action.WAIVE, request.repository_id):
+        require(by, Action.APPROVE, request.repository_id)
+
+
 def _open(approval_id: str, by: Principal) -> ApprovalRequest:
     desk = sit_down(approval_id, by)
-    if not may(by, Action.WAIVE, desk.request.repository_id):
-        require(by, Action.APPROVE, desk.request.repository_id)
+    require_turner(desk.request, by)
     check_open(desk)
     return desk.request

@@ -122,17 +122,20 @@ def asked_of(request: ApprovalRequest) -> Reasons:
     return [(row.person, row.why) for row in rows.order_by("pk")]
 
 
-@transaction.atomic
 def _hand_over(absence_id: str) -> str:
-    """Somebody's absence has begun: what was asked of them is asked of who stands in."""
-    # The condition makes it once, however many do it.
-    mine = Absence.objects.filter(pk=absence_id, handed_over_at=None).update(handed_over_at=database_now())
-    if not mine:
-        return ""
+    """Somebody's absence has begun: what was asked of them is asked of who stands in. Each request in a
+    transaction of its own; done again after a crash, nobody is told twice."""
     person = Absence.objects.select_related("person").get(pk=absence_id).person
     rows = AskedPerson.objects.filter(person=person, request__status=ApprovalStatus.OPEN)
     for approval_id in rows.order_by("request_id").values_list("request_id", flat=True):
-        request = open_request(approval_id)
-        if request is not None and request.escalated_at is None:
-            turn_to(request, asked_of(request), cause="asked")
-    return "handed over"
+        _ask_again(approval_id)
+    # The condition makes one of several say so.
+    mine = Absence.objects.filter(pk=absence_id, handed_over_at=None)
+    return "handed over" if mine.update(handed_over_at=database_now()) else ""
+
+
+@transaction.atomic
+def _ask_again(approval_id: str) -> None:
+    request = open_request(approval_id)
+    if request is not None and request.escalated_at is None:
+        turn_to(request, asked_of(request), cause="asked")

@@ -13,11 +13,9 @@ from agentplatform.clock import database_now
 from approvals import models
 from approvals.notices.chat import problem_of
 from approvals.notices.guard import url_problem
-from approvals.notices.webhooks import OVERLAP, secret_of, secret_renew, webhook_resume
+from approvals.notices.webhooks import EVENTS, OVERLAP, secret_of, secret_renew, webhook_resume
 from approvals.notices.words import KINDS
 from runs.admin.base import History
-from runs.domain.table import RUN_DOMAIN_EVENTS
-from runs.domain.tasks import TASK_DOMAIN_EVENTS
 from runs.models import Delivery
 
 
@@ -25,7 +23,7 @@ class WebhookForm(forms.ModelForm):
     """A webhook; its address is looked at here, and again at every connection."""
 
     events = forms.MultipleChoiceField(
-        choices=[(name, name) for name in (*TASK_DOMAIN_EVENTS.values(), *RUN_DOMAIN_EVENTS)],
+        choices=[(name, name) for name in EVENTS],
         required=False,
         widget=forms.CheckboxSelectMultiple,
         help_text="None chosen: a task completed, failed, was rejected or needs a person.",

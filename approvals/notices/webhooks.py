@@ -33,11 +33,18 @@ from approvals.notices.tell import News, tell
 from approvals.notices.words import Kind
 from runs import outbox
 from runs.domain.facts import Json
+from runs.domain.table import domain_event, edges
+from runs.domain.tasks import TASK_DOMAIN_EVENTS
 from runs.models import Run, Task, TaskEvent
 from runs.outbox import MAX_TRIES, Message, Parcel, Relayed, wait_after
 
 log = structlog.get_logger(__name__)
 
+#: Every domain event, of tasks and of runs.
+EVENTS: Final = (
+    *TASK_DOMAIN_EVENTS.values(),
+    *dict.fromkeys(filter(None, (domain_event(*edge) for edge in edges()))),
+)
 #: What a webhook is told without saying what it wants: one message for each cause that people hear of.
 DEFAULT_EVENTS: Final = ("TaskCompleted", "TaskFailed", "TaskRejected", "TaskWaiting")
 #: Failures one after the other, after which a webhook is paused.
@@ -164,7 +171,8 @@ def _later(turn: _Turn, parcel: Parcel, error: str) -> bool:
     pauses = turn.webhook.failures + 1 >= MOST_FAILURES
     if parcel.tries >= MAX_TRIES and not pauses:  # others arrive: it is this message that does not
         return _never(turn, parcel, error)
-    kept = parcel.postponed(database_now() + wait_after(parcel.tries), error)
+    # Longer than the webhook waits: the next try is another's, so that one bad message stops no line.
+    kept = parcel.postponed(database_now() + 2 * wait_after(parcel.tries), error)
     turn.count(turn.done.failed if kept else turn.done.lost)
     _count_failure(turn.webhook, error)
     return False

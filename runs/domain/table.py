@@ -342,11 +342,6 @@ _ANNOUNCED_BY_STATUS: Final = {
     S.EXPIRED: "RunExpired",
 }
 
-#: Names of every domain event of runs.
-RUN_DOMAIN_EVENTS: Final = tuple(
-    dict.fromkeys(name for name in (*(row.announces for row in ROWS), *_ANNOUNCED_BY_STATUS.values()) if name)
-)
-
 #: Events that people's own endpoints make; posted to ``/events`` they are refused.
 PEOPLE_EVENTS: Final = frozenset(row.event for row in ROWS if row.people)
 

@@ -45,10 +45,11 @@ def register(at: str, *events: str, **fields: Any) -> Webhook:
     return Webhook.objects.create(name=owner.username, url=at, events=list(events), owner=owner, **fields)
 
 
-def send(*, later: timedelta = timedelta(hours=2)) -> Relayed:
-    """A round of sending, as if every wait were over."""
+def send(*, later: timedelta = timedelta(hours=3), only_webhooks: bool = False) -> Relayed:
+    """A round of sending, as if every wait were over; or those of webhooks alone."""
     Webhook.objects.filter(not_before__isnull=False).update(not_before=F("not_before") - later)
-    Delivery.objects.filter(state="pending").update(next_try_at=F("next_try_at") - later)
+    if not only_webhooks:
+        Delivery.objects.filter(state="pending").update(next_try_at=F("next_try_at") - later)
     done = Relayed()
     send_webhooks(done)
     return done
@@ -205,9 +206,11 @@ def test_a_message_that_fails_while_others_arrive_is_parked_after_its_schedule(h
         make.queued_run()
         outbox.relay()
         send()
-        send()
+        send(only_webhooks=True)
     parked = Delivery.objects.get(consumer=webhook.receiver, state="parked")
     assert (parked.stream, parked.tries) == (poison, MAX_TRIES)
+    assert lines(webhook) == {"parked", "delivered"}
+    assert Webhook.objects.get(pk=webhook.pk).paused_at is None
 
 
 def test_a_new_secret_signs_along_with_the_old_one_for_a_day(hook):

@@ -82,22 +82,6 @@ def test_states_are_counted_and_lead_to_their_runs(client: Client):
     assert f"{reverse('runs')}?display=queued" in page.content.decode()
 
 
-def test_the_inbox_has_the_askers_own_runs_with_a_way_out(client: Client):
-    alice = make.person(P.SUBMITTER, name="alice")
-    make.run_in(S.WAITING_FOR_APPROVAL, by=alice, title="Needs a look")
-    make.run_in(S.SUCCEEDED, by=alice, title="Went well")
-    make.run_in(S.SUCCEEDED, title="Of somebody else")
-    make.queued_run(by=alice, title="Nothing to tell")
-    client.force_login(alice)
-    page = client.get(reverse("notifications"))
-    found = text(page)
-    assert "Needs a look" in found
-    assert "Went well" in found
-    assert "Nothing to tell" not in found
-    assert "Of somebody else" not in found
-    assert reverse("approvals") in page.content.decode()
-
-
 def test_workers_say_what_they_hold_but_not_of_what_is_hidden(client: Client):
     holder = make.run_in(S.EXECUTING, title="Secret work")
     client.force_login(make.person(P.VIEWER))

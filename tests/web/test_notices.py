@@ -12,8 +12,9 @@ from approvals.asking.assign import approval_assign
 from approvals.models import Absence, Notice
 from approvals.notices.tell import News, tell
 from approvals.notices.words import Kind
+from runs import outbox
 from runs.auth import of_person
-from runs.domain.vocabulary import PersonRole
+from runs.domain.vocabulary import PersonRole, RunStatus
 from tests import factories as make
 from tests.asking import asked_request, own, reviewers
 from tests.reviewing import page, text
@@ -46,6 +47,19 @@ def test_a_notice_says_why_it_came_and_leads_to_the_way_out(where):
     shown = client_of(ann).get("/notifications/")
     assert f"You are an owner of {where.name}." in text(shown)
     assert f'href="/approvals/{request.pk}/"' in shown.content.decode()
+
+
+def test_who_asked_for_work_hears_how_it_ended_and_not_of_others_turns():
+    alice = make.person(PersonRole.SUBMITTER)
+    make.run_in(RunStatus.WAITING_FOR_APPROVAL, by=alice, title="Needs a look")
+    make.run_in(RunStatus.SUCCEEDED, by=alice, title="Went well")
+    make.run_in(RunStatus.SUCCEEDED, title="Of somebody else")
+    make.queued_run(by=alice, title="Nothing to tell")
+    outbox.relay()
+    found = text(client_of(alice).get("/notifications/"))
+    assert "Went well" in found
+    for title in ("Needs a look", "Of somebody else", "Nothing to tell"):
+        assert title not in found
 
 
 def test_looking_marks_nothing_as_read_and_a_post_does():
