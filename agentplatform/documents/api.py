@@ -64,6 +64,7 @@ WHO: Final[dict[str, tuple[str, ...]]] = {
         f"POST {_TASK}/retry",
         f"POST {_TASK}/access-renewed",
         f"POST {_TASK}/archive",
+        f"POST {_TASK}/archive-after",
         f"POST {_TASK}/restore",
         f"POST {_TASK}/instructions",
         f"POST {_RUN}/cancel",

@@ -221,6 +221,14 @@ class Archive(TaskAction):
         service.task_archive(task_id=task.pk, by=self.principal.caller)
 
 
+class ArchiveAfter(TaskAction):
+    """``POST tasks/{id}/archive-after``"""
+
+    def act(self, task: Task, body: Json) -> None:
+        """Archive it as soon as it ends."""
+        service.task_archive_after(task_id=task.pk, by=self.principal.caller)
+
+
 class Restore(TaskAction):
     """``POST tasks/{id}/restore``"""
 

@@ -19,6 +19,7 @@ urlpatterns = [
     path(f"{TASK}/retry", tasks.Retry.as_view(), name="task-retry"),
     path(f"{TASK}/run-again", tasks.RunAgain.as_view(), name="task-run-again"),
     path(f"{TASK}/access-renewed", tasks.AccessRenewed.as_view(), name="task-access-renewed"),
+    path(f"{TASK}/archive-after", tasks.ArchiveAfter.as_view(), name="task-archive-after"),
     path(f"{TASK}/archive", tasks.Archive.as_view(), name="task-archive"),
     path(f"{TASK}/restore", tasks.Restore.as_view(), name="task-restore"),
     path(f"{TASK}/instructions", tasks.Instructions.as_view(), name="task-instructions"),

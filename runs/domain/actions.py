@@ -33,6 +33,7 @@ _LEFT_TO_PERSON: Final[Where] = {
     "task_status": one_of(T.WAITING_FOR_APPROVAL),
 }
 _ACCESS: Final[Where] = {"blocked": one_of("access_to_renew"), "task_status": one_of(T.WAITING_FOR_APPROVAL)}
+_TO_BE_KEPT: Final[Where] = {"archive_after": frozenset({False})}
 _GATED: Final[Where] = {"gate": one_of(*Gate)}
 A = ActionRow
 ACTIONS: Final[tuple[ActionRow, ...]] = (
@@ -51,6 +52,7 @@ ACTIONS: Final[tuple[ActionRow, ...]] = (
     A(D.WAITING, "retry", "Retry now", "task", "task_operate", {"waiting": one_of(BACKOFF)}),
     A(D.WAITING, "cancel", "Cancel", "run", "run_cancel", _STOPPABLE),
     A(D.NEEDS_REVIEW, "review", "Review", "page", "read", _GATED),
+    A(D.NEEDS_REVIEW, "archive_after", "Archive after", "task", "task_operate", _TO_BE_KEPT),
     A(D.NEEDS_REVIEW, "cancel", "Cancel", "run", "run_cancel"),
     A(D.BLOCKED, "resolve", "Resolve", "page", "read", _GATED),
     A(D.BLOCKED, "access_renewed", "Access renewed", "task", "task_operate", _ACCESS),

@@ -92,6 +92,7 @@ class Standing:
 
     task_status: str
     archived: bool = False
+    archive_after: bool = False
     run_status: str = ""  #: of a task: "" unless its latest run is active
     directive: str = Directive.CONTINUE.value
     leased: bool = False
@@ -135,6 +136,7 @@ def standing_of_run(state: RunState, task: TaskState, around: Around) -> Standin
     return Standing(
         task_status=task.status,
         archived=bool(task.archived_at),
+        archive_after=task.archive_after,
         run_status=state.status,
         directive=state.directive,
         leased=state.holder is not None,

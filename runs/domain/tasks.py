@@ -92,6 +92,7 @@ class TaskState:
     updated_at: str = ""
     finished_at: str = ""
     archived_at: str = ""
+    archive_after: bool = False  #: somebody wants it archived as soon as it ends
 
     def to_json(self) -> Json:
         """All of it as JSON."""
@@ -132,8 +133,11 @@ def evolve_task(state: TaskState, event: Event) -> None:
         case TaskEv.PRIORITY_CHANGED:
             state.priority = payload.get("priority", state.priority)
             state.labels = payload.get("labels", state.labels)
+        case TaskEv.TASK_ARCHIVED if payload.get("after"):
+            state.archive_after = True
         case TaskEv.TASK_ARCHIVED | TaskEv.TASK_RESTORED:
             state.archived_at = event.recorded_at if event.type == TaskEv.TASK_ARCHIVED else ""
+            state.archive_after = False
     state.status = event.to_status
     if state.status in TASK_FINAL and not state.finished_at:
         state.finished_at = event.recorded_at

@@ -22,7 +22,7 @@ def contract_check(*, repository: Repository | None, data: Mapping[str, Any]) ->
     if repository:
         contract["base_branch"] = contract["base_branch"] or repository.base_branch
     errors = check_contract(contract)
-    missing = [name for name, texts in errors.items() if texts == [_MISSING]]
+    missing = [name for name, texts in errors.items() if all(text.endswith(_MISSING) for text in texts)]
     wrong = [(name, texts) for name, texts in errors.items() if name not in missing]
     reasons: list[str] = []
     if repository and not wrong and not missing:

@@ -35,6 +35,7 @@ _API_PATHS: Final = {
     "run_now": "/tasks/{task}",
     "run_again": "/tasks/{task}/run-again",
     "access_renewed": "/tasks/{task}/access-renewed",
+    "archive_after": "/tasks/{task}/archive-after",
     "wind_down": "/runs/{run}/wind-down",
     "open_logs": "/runs/{run}/steps",
     "view_error": "/runs/{run}/timeline",

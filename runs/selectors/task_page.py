@@ -134,7 +134,9 @@ def _move(row: TaskEvent) -> Json:
     words = payload.get("text") or facts.get("reason") or " ".join(facts.get("reasons", ()))
     return {
         "sequence": row.sequence,
-        "text": known.get(row.event_type, row.event_type),
+        "text": "To be archived when it ends"
+        if payload.get("after")
+        else known.get(row.event_type, row.event_type),
         "detail": short(str(words)) if words else "",
         "by": row.actor_name,
         "at": when(row.recorded_at),

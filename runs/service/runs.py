@@ -24,7 +24,7 @@ from runs.domain.log_limits import LogLimits
 from runs.domain.payloads import check_payload
 from runs.domain.state import Changes, RunState
 from runs.domain.tasks import TaskState, moves_of_run
-from runs.domain.vocabulary import TaskEv
+from runs.domain.vocabulary import TASK_FINAL, TaskEv
 from runs.models import Lease, Run, Task
 from runs.models.holds import covered_of
 
@@ -227,8 +227,15 @@ def _follow_task(hand: _Hand, before: str, decision: Decision) -> None:
     task = store.lock_task(hand.taken.run.task_id)
     for event, facts in moves:
         store.append_task(task, event, actor=CONTROL_PLANE_ACTOR, now=now, facts=facts)
+    archive_if_asked(task, now=now)
     if follows is not None:
         hand.next_run_id = start_run(task, around=hand.taken.around, now=now, follows=follows).pk
+
+
+def archive_if_asked(task: Task, *, now: datetime) -> None:
+    """Archive a locked task that ended, where somebody wanted it so."""
+    if task.status in TASK_FINAL and TaskState.from_json(task.state).archive_after:
+        store.append_task(task, TaskEv.TASK_ARCHIVED, actor=CONTROL_PLANE_ACTOR, now=now)
 
 
 def start_run(

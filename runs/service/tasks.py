@@ -23,7 +23,7 @@ from runs.domain.tasks import TaskState
 from runs.domain.vocabulary import TASK_FINAL, Ev, Role, TaskEv, TaskStatus
 from runs.models import Repository, Run, Task
 from runs.service.people import run_direct
-from runs.service.runs import apply_event, start_run
+from runs.service.runs import apply_event, archive_if_asked, start_run
 
 MAX_KEY = 255
 
@@ -192,7 +192,9 @@ def task_cancel(*, task_id: str, reason: str, by: Caller) -> Task:
         run_direct(run_id=run.pk, event=Ev.CANCEL_REQUESTED, reason=reason, by=by)
         return Task.objects.get(pk=task_id)
     facts = {"reason": reason}
-    store.append_task(task, TaskEv.TASK_CANCELLED, actor=_actor(by), now=database_now(), facts=facts)
+    now = database_now()
+    store.append_task(task, TaskEv.TASK_CANCELLED, actor=_actor(by), now=now, facts=facts)
+    archive_if_asked(task, now=now)
     return task
 
 
@@ -247,6 +249,18 @@ def task_archive(*, task_id: str, by: Caller, restore: bool = False) -> Task:
         return task
     event = TaskEv.TASK_RESTORED if restore else TaskEv.TASK_ARCHIVED
     store.append_task(task, event, actor=_actor(by), now=database_now())
+    return task
+
+
+@transaction.atomic
+def task_archive_after(*, task_id: str, by: Caller) -> Task:
+    """Archive an unfinished task as soon as it ends; one that has ended, now. Twice changes nothing."""
+    task = store.lock_task(task_id)
+    if task.status in TASK_FINAL:
+        return task_archive(task_id=task_id, by=by)
+    if not TaskState.from_json(task.state).archive_after:
+        payload = {"after": True}
+        store.append_task(task, TaskEv.TASK_ARCHIVED, actor=_actor(by), now=database_now(), payload=payload)
     return task
 
 

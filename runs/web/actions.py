@@ -106,6 +106,11 @@ def _archive(task: Task, principal: Principal, data: QueryDict) -> Done:
     return "Archived.", ""
 
 
+def _archive_after(task: Task, principal: Principal, data: QueryDict) -> Done:
+    service.task_archive_after(task_id=task.pk, by=principal.caller)
+    return "It is archived as soon as it ends.", ""
+
+
 def _restore(task: Task, principal: Principal, data: QueryDict) -> Done:
     service.task_archive(task_id=task.pk, by=principal.caller, restore=True)
     return "Restored.", ""
@@ -140,6 +145,7 @@ _TASK_ACTIONS: Final[dict[str, tuple[Action, Callable[[Task, Principal, QueryDic
     "access_renewed": (_OPERATE, _access_renewed),
     "run_again": (Action.TASK_CREATE, _run_again),
     "archive": (_OPERATE, _archive),
+    "archive_after": (_OPERATE, _archive_after),
     "restore": (_OPERATE, _restore),
     "instructions": (_OPERATE, _instructions),
     "priority": (Action.RUN_OPERATE, _priority),

@@ -27,8 +27,8 @@ function tellTimes(within = document) {
   for (const time of all("time[data-relative], time[data-clock]", within)) {
     const at = new Date(time.dateTime), local = root.dataset.clock === "local";
     time.dataset.exact ??= time.textContent;
-    time.title = local ? at.toLocaleString() : "clock" in time.dataset ? time.dateTime : time.dataset.exact;
-    time.textContent = "relative" in time.dataset ? relative(at) : local ? at.toLocaleTimeString([], { timeStyle: "short" }) : time.dataset.exact;
+    time.title = local ? at.toLocaleString([], { dateStyle: "medium", timeStyle: "long" }) : "clock" in time.dataset ? time.dateTime : time.dataset.exact;
+    time.textContent = "relative" in time.dataset ? relative(at) : local ? at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", timeZoneName: "short" }) : time.dataset.exact;
   }
 }
 

@@ -11,8 +11,8 @@ async function doAll(form) {
     const body = new FormData(form);
     body.delete("task");
     chosen.slice(at, at + AT_ONCE).forEach((id) => body.append("task", id));
-    const answer = await fetch(form.action, { method: "POST", body, headers: { Accept: "application/json" } });
-    if (!answer.ok || !answer.headers.get("Content-Type").startsWith("application/json")) return form.submit(); // The page says why
+    const answer = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { Accept: "application/json" } });
+    if (!answer.ok || !answer.headers.get("Content-Type").startsWith("application/json")) return HTMLFormElement.prototype.submit.call(form); // The page says why
     refused.push(...(await answer.json()).refused);
     bar.value = Math.min(at + AT_ONCE, chosen.length);
     told.textContent = `${bar.value} of ${chosen.length} done`;

@@ -51,6 +51,7 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("POST", "tasks/{task_id}/run-again"): SUBMITTERS,
     ("POST", "tasks/{task_id}/access-renewed"): OPERATORS,
     ("POST", "tasks/{task_id}/archive"): OPERATORS,
+    ("POST", "tasks/{task_id}/archive-after"): OPERATORS,
     ("POST", "tasks/{task_id}/restore"): OPERATORS,
     ("POST", "tasks/{task_id}/instructions"): OPERATORS,
     ("POST", "leases"): MACHINES | {"worker elsewhere"},

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from runs.domain.vocabulary import RunStatus
+from runs.domain.vocabulary import ArtifactKind, Ev, RunStatus
 from tests.browser.scenes import Scene, open_request
 from tests.browser.visitor import LOOKS, Visitor
-from tests.factories import Holder
+from tests.factories import Holder, drive
 
 #: It runs from the right, and holds a word without a place to break.
 AWKWARD = "إزالة الشيفرة " + "settings_from_environment_variables" * 4 + " 🧹"
@@ -26,7 +27,7 @@ def test_empty_pages_meet_the_bar(visit: Callable[..., Visitor], scene: Scene) -
 
 
 def test_full_pages_meet_the_bar(visit: Callable[..., Visitor], scene: Scene) -> None:
-    waiting = scene.run(RunStatus.WAITING_FOR_APPROVAL, title=AWKWARD)
+    waiting = called(scene, title=AWKWARD)
     scene.run(RunStatus.SUCCEEDED)
     assert barriers(visit(scene.dana), addresses(scene, waiting)) == {}
 
@@ -37,6 +38,25 @@ def addresses(scene: Scene, waiting: Holder) -> Iterator[str]:
     yield f"/approvals/{open_request(run).pk}/"
     yield f"/repositories/{scene.repository.name}/"
     yield from (f"/runs/{run.pk}/{tab}" for tab in TABS)
+    yield f"/runs/{run.pk}/logs/op-1/"
+    yield f"/runs/{reported(scene)}/?tab=report"
+
+
+def reported(scene: Scene) -> str:
+    """An analysis that left its report."""
+    reader = scene.run(RunStatus.EXECUTING, completion_mode="analysis_report_created")
+    reader.report()
+    return reader.run_id
+
+
+def called(scene: Scene, **fields: Any) -> Holder:
+    """A run at its patch gate that made one tool call, which left output."""
+    holder = scene.run(RunStatus.EXECUTING, **fields)
+    call: Any = {"operation_id": "op-1", "tool": "shell", "arguments": {"n": 1}, "label": AWKWARD}
+    holder.post(Ev.TOOL_REQUESTED, **call)
+    said = holder.upload(ArtifactKind.OUTPUT, b"\x1b[31mred\x1b[0m\n<script>alert(1)</script>\rover\n" * 50)
+    holder.post(Ev.TOOL_COMPLETED, operation_id="op-1", outcome="failed", output_artifact_id=said)
+    return drive(holder, RunStatus.WAITING_FOR_APPROVAL)
 
 
 def barriers(visitor: Visitor, pages: Iterable[str]) -> dict[str, list[str]]:

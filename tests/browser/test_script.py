@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -111,3 +112,10 @@ def test_an_asking_button_puts_the_focus_on_its_reason_and_gives_it_back(pattern
 
 def test_hostile_text_of_an_agent_does_nothing(patterns: Visitor) -> None:
     patterns.sees("<script>alert(1)</script>")
+
+
+def test_local_times_say_their_zone(patterns: Visitor) -> None:
+    patterns.page.locator(".menu summary").click()
+    patterns.page.get_by_role("button", name="Local time").click()
+    clock = patterns.page.locator("time[data-clock]").first
+    expect(clock).to_have_text(re.compile(r"^\d\d:\d\d.* (UTC|GMT|[A-Z]{2,5})([+-]\d+)?$"))

@@ -66,7 +66,7 @@ def sam(client: Client) -> Client:
         ({}, "the repository’s policy takes it"),
         ({"title": "", "instruction": ""}, "Still to fill: Title · Instruction"),
         ({"base_branch": "../x"}, "Base branch must be a branch name"),
-        ({"agent_command": ""}, "Its command"),
+        ({"agent_command": ""}, "Still to fill: Its command"),
         ({"risk_level": "high"}, "policy would not take it"),
         ({"repository": "elsewhere"}, "Still to fill: Repository"),
         ({"v-TOTAL_FORMS": "x"}, "callout"),

@@ -54,6 +54,7 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
             "run_now",
             "access_renewed",
             "archive",
+            "archive_after",
             "restore",
             "instructions",
             "priority",

@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from runs.domain.vocabulary import Ev, PersonRole, RunStatus, TaskStatus
 from runs.models import Person, Repository, Task
+from runs.rebuild import assert_folds
 from tests import factories as make
 from tests.web.test_runs_pages import text
 
@@ -208,3 +209,23 @@ def test_a_finished_task_stops_asking_the_server(client: Client, alice: Person, 
     assert "data-live" in client.get(url).content.decode()
     act(client, task, "cancel", reason="done with it")
     assert "data-live" not in client.get(url).content.decode()
+
+
+def test_a_task_in_review_can_be_archived_as_soon_as_it_ends(client: Client):
+    somebody = make.person(PersonRole.OPERATOR)
+    client.force_login(somebody)
+    run = make.run_in(RunStatus.WAITING_FOR_APPROVAL).run
+    page = client.get(f"/tasks/{run.task_id}/")
+    assert "Archive after" in page.content.decode()
+    client.post(f"/tasks/{run.task_id}/archive_after/")
+    client.post(f"/tasks/{run.task_id}/archive_after/")
+    shown = client.get(f"/tasks/{run.task_id}/").content.decode()
+    assert "Archive after" not in shown
+    assert shown.count("To be archived when it ends") == 1
+    assert Task.objects.get(pk=run.task_id).archived_at is None
+    client.post(f"/runs/{run.pk}/cancel/", {"reason": "Enough."})
+    task = Task.objects.get(pk=run.task_id)
+    assert (task.status, bool(task.archived_at)) == ("CANCELLED", True)
+    client.post(f"/tasks/{run.task_id}/restore/")
+    assert Task.objects.get(pk=run.task_id).archived_at is None
+    assert_folds(run.task_id)
