@@ -92,7 +92,6 @@ class Standing:
 
     task_status: str
     archived: bool = False
-    archive_after: bool = False
     run_status: str = ""  #: of a task: "" unless its latest run is active
     directive: str = Directive.CONTINUE.value
     leased: bool = False
@@ -100,6 +99,7 @@ class Standing:
     blocked: str = ""  #: the retry rule that left it to a person
     undecidable: bool = False  #: nobody is left who may decide the open request
     waiting: str = ""  #: one of ``WAITS``, or ""
+    archive_after: bool = False  #: somebody wants the task archived as soon as it ends
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ def test_a_contract_is_checked_while_it_is_typed_and_no_word_is_lost(
     bob.page.get_by_label("Title").fill("Replace utcnow")
     bob.page.get_by_label("Instruction").fill("Everywhere.")
     bob.page.get_by_label("Its command", exact=False).fill("true")
+    bob.page.get_by_label("Name").first.fill("test")
+    bob.page.get_by_label("Command", exact=True).first.fill("true")
     bob.page.get_by_label("Base branch").fill("no..branch")
     expect(said).to_contain_text("must be a branch name")
     bob.page.get_by_label("Base branch").fill("")

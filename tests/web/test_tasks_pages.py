@@ -214,6 +214,7 @@ def test_a_finished_task_stops_asking_the_server(client: Client, alice: Person, 
 def test_a_task_in_review_can_be_archived_as_soon_as_it_ends(client: Client):
     somebody = make.person(PersonRole.OPERATOR)
     client.force_login(somebody)
+    make.person(PersonRole.REVIEWER)
     run = make.run_in(RunStatus.WAITING_FOR_APPROVAL).run
     page = client.get(f"/tasks/{run.task_id}/")
     assert "Archive after" in page.content.decode()
