@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import F
+import pytest
 
 from agentplatform.clock import database_now
 from approvals.models import Absence, ApprovalRequest, AskedPerson, Notice, RepositoryOwner
@@ -63,10 +65,11 @@ def causes(subject: str, person: Person) -> list[str]:
     return [cause.removeprefix(f"{subject}:") for cause in rows.values_list("cause", flat=True)]
 
 
-def let_pass(request: ApprovalRequest, share: float) -> None:
-    """As if this share of its time had gone by."""
+@contextmanager
+def later(request: ApprovalRequest, share: float) -> Iterator[None]:
+    """As the clock sees it when this share of the request's time has gone by."""
     assert request.due_at
-    length = (request.due_at - request.requested_at) * share
-    ApprovalRequest.objects.filter(pk=request.pk).update(
-        requested_at=F("requested_at") - length, due_at=F("due_at") - length, clock_at=F("clock_at") - length
-    )
+    at = request.requested_at + (request.due_at - request.requested_at) * share
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("approvals.asking.clock.database_now", lambda: at)
+        yield

@@ -33,10 +33,7 @@ class AwayForm(forms.Form):
 
     starts = forms.DateField(label="From", widget=forms.DateInput(attrs={"type": "date"}))
     ends = forms.DateField(label="To and with", widget=forms.DateInput(attrs={"type": "date"}))
-    stand_in = forms.CharField(
-        label="Who stands in", max_length=150, required=False,
-        help_text="Their name here. They are asked instead of you, and decide by their own rights.",
-    )  # fmt: skip
+    stand_in = forms.CharField(label="Name of who stands in", max_length=150, required=False)
 
     def clean_stand_in(self) -> Person | None:
         """Somebody with an account here."""

@@ -17,7 +17,7 @@ from runs.domain.errors import ApprovalForbidden, Invalid, PermissionDenied
 from runs.domain.vocabulary import PersonRole, RunStatus
 from runs.models import Person
 from tests import factories as make
-from tests.asking import asked, asked_request, away, causes, fresh, let_pass, own, reviewers, told
+from tests.asking import asked, asked_request, away, causes, fresh, later, own, reviewers, told
 from tests.deciding import decide, waiting
 
 pytestmark = pytest.mark.django_db
@@ -232,12 +232,12 @@ def test_the_clock_reminds_once_then_escalates_once_however_often_it_ticks(where
     ann, bob = reviewers(where, "ann", "bob")
     own(where, ann)
     request = asked_request(where)
-    let_pass(request, 0.55)
-    assert [[swept.event for swept in tick()] for _ in range(3)] == [["reminded"], [], []]
+    with later(request, 0.55):
+        assert [[swept.event for swept in tick()] for _ in range(3)] == [["reminded"], [], []]
     assert causes(request.pk, ann) == ["asked", "reminder"]
     assert told(request.pk, settled_at=None) == {ann.username}
-    let_pass(request, 0.3)
-    assert [[swept.event for swept in tick()] for _ in range(3)] == [["escalated"], [], []]
+    with later(request, 0.85):
+        assert [[swept.event for swept in tick()] for _ in range(3)] == [["escalated"], [], []]
     assert causes(request.pk, bob) == ["escalated"]
     assert in_turn(request, ann, bob) == [True, True]
     assert Notice.objects.filter(subject=request.pk, person=ann, settled_at=None).count() == 1
@@ -247,8 +247,8 @@ def test_the_clock_reminds_once_then_escalates_once_however_often_it_ticks(where
 def test_a_clock_that_stood_still_escalates_without_reminding_first(where):
     (ann,) = reviewers(where, "ann")
     request = asked_request(where)
-    let_pass(request, 0.9)
-    assert [swept.event for swept in tick()] == ["escalated"]
+    with later(request, 0.9):
+        assert [swept.event for swept in tick()] == ["escalated"]
     assert causes(request.pk, ann) == ["asked", "escalated"]
 
 
@@ -256,8 +256,8 @@ def test_a_decision_stops_the_clock_and_settles_what_was_told(where):
     ann, bob = reviewers(where, "ann", "bob")
     request = asked_request(where)
     decide(request, ann)
-    let_pass(request, 0.9)
-    assert tick() == []
+    with later(request, 0.9):
+        assert tick() == []
     assert (
         f"{ann.username} approved this" in Notice.objects.get(subject=request.pk, person=bob).settled_because
     )
