@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from runs.domain.budgets import cost_ceiling
 from runs.domain.payloads import cost_of
 from runs.domain.policy import BUDGET
 from runs.domain.state import RunState
@@ -13,13 +14,18 @@ from runs.domain.state import RunState
 _MOST: Final = 10**9
 
 
-def problems(budget: Any, state: RunState, ceiling: Mapping[str, Any]) -> dict[str, list[str]]:
+def problems(
+    budget: Any, state: RunState, policy: Mapping[str, Any], spent_before: Decimal
+) -> dict[str, list[str]]:
     """What is wrong with ``budget`` (limit → new value), by field; {} when it may be set.
 
+    ``spent_before``: what the task's other runs cost; the policy's ceiling on money is the whole task's.
     It must get the run going again: a cost limit not above what is spent would only open the gate anew.
     """
     if not isinstance(budget, dict) or not budget:
         return {"budget": ["say the new limits, such as max_cost_usd"]}
+    most = cost_ceiling(policy, spent=spent_before)
+    ceiling = {**policy["budget_ceiling"], **({} if most is None else {"max_cost_usd": f"{most.normalize():f}"})}
     wrong = {f"budget.{name}": [text] for name in budget if (text := _wrong(name, budget[name], ceiling))}
     spent, limit = Decimal(state.used["cost_usd"]), budget.get("max_cost_usd", state.budget["max_cost_usd"])
     amount = cost_of(limit)
@@ -37,5 +43,5 @@ def _wrong(name: str, value: Any, ceiling: Mapping[str, Any]) -> str:
     elif not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
         return "must be a whole number"
     if name in ceiling and Decimal(str(value)) > Decimal(str(ceiling[name])):
-        return f"is above the policy's ceiling of {ceiling[name]}"
+        return f"is above what the policy's ceiling leaves: {ceiling[name]}"
     return ""

@@ -7,6 +7,7 @@ approval) holds its requests; they need no lock of their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from approvals import budgets
@@ -76,6 +77,11 @@ class Desk:
         if self.request.status != ApprovalStatus.OPEN:
             return 0
         return missing_votes(self.around.standing(self.request))
+
+    @property
+    def spent_before(self) -> Decimal:
+        """What the task's other runs cost: the ceiling is on the whole task. One query."""
+        return service.spent_by_others(self.held.run)
 
     def overrides(self, asked: Asked) -> bool:
         """Whether the decision rests on the override."""
@@ -187,7 +193,6 @@ def _check_words(desk: Desk, asked: Asked) -> None:
     if asked.word is DecisionWord.EDIT and desk.gate is Gate.TOOL_CALL and asked.arguments is None:
         wrong["arguments"] = ["give the arguments that the call shall have"]
     if asked.approves and desk.gate is Gate.BUDGET:
-        ceiling = desk.held.policy.values["budget_ceiling"]
-        wrong |= budgets.problems(asked.budget, desk.held.state, ceiling)
+        wrong |= budgets.problems(asked.budget, desk.held.state, desk.held.policy.values, desk.spent_before)
     if wrong:
         raise Invalid(wrong)

@@ -103,7 +103,7 @@ class Driver(Evidence):
             "attempt_no": 1,
             "completion_mode": task.completion_mode,
             "risk_level": task.risk_level,
-            "budget": running.budget_left(task, around),
+            "budget": running.budget_left(task, around)[0],
         }
         context = _plain_context(now, around.policy, task.contract)
         decision = first_events(run.pk, payload, not_before=stamp(now), facts={}, context=context)

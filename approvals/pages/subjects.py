@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from approvals.pages.review import Review
+from runs import service
+from runs.domain.budgets import cost_ceiling, proposed_limit
 from runs.domain.facts import Json
 from runs.domain.patch.invisible import hidden_in
 from runs.domain.state import RunState
@@ -55,12 +57,11 @@ def pretty(value: Any) -> str:
 
 
 def _budget(review: Review) -> Json:
-    limit = review.state.budget.get("max_cost_usd")
-    ceiling = review.policy.values["budget_ceiling"].get("max_cost_usd")
+    ceiling = cost_ceiling(review.policy.values, spent=service.spent_by_others(review.request.run))
     return {
         "spent": money(review.state.used["cost_usd"]),
-        "limit": money(limit),
-        "value": limit,
+        "limit": money(review.state.budget.get("max_cost_usd")),
+        "value": f"{proposed_limit(review.state, ceiling):f}",
         "ceiling": money(ceiling) if ceiling is not None else "",
         "forecast": _forecast(review.state),
     }

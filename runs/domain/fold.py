@@ -86,6 +86,7 @@ def _run_created(state: RunState, event: Event, payload: Json, facts: Json, chan
     state.instruction_no = payload.get("instruction_no", 1)
     state.hints = list(payload.get("hints", ()))
     state.budget = dict(payload.get("budget", {}))
+    state.raised = dict(payload.get("raised", {}))
     state.effective_risk = state.risk_level
     state.policy_version = facts.get("policy_version", "")
     state.created_at = event.recorded_at
@@ -292,6 +293,7 @@ def _priority_changed(state: RunState, event: Event, payload: Json, facts: Json,
 
 def _budget_raised(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:
     state.budget.update(facts["budget"])
+    state.raised.update({name: limit for name, limit in facts["budget"].items() if name != "max_cost_usd"})
 
 
 def _guard_waived(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:

@@ -78,6 +78,8 @@ def attempt_used(attempt: Json) -> Json:
 
 def model_decision(state: RunState, event: Event, payload: Json, facts: Json, changes: Changes) -> None:
     state.used["steps"] += 1
+    if facts.get("cost_usd") is None:
+        state.used["unknown_costs"] = state.used.get("unknown_costs", 0) + 1
     if state.attempt:
         state.attempt["steps"] += 1
     state.model = payload.get("model") or state.model

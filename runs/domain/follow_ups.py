@@ -291,11 +291,19 @@ def _after_spending(state: RunState, event: Event, context: Context) -> Follow:
             summary = f"${state.used['cost_usd']} of ${limit} are spent."
             yield fail(state, failure_of(F.BUDGET_EXCEEDED, "max_cost_usd", summary))
         return
-    steps = (state.attempt or {}).get("steps", 0)
-    more_work = event.type == Ev.MODEL_DECISION and event.payload["decision"] == "tool"
-    if more_work and state.attempt and steps >= int(state.budget.get("max_steps", 100)):
-        summary = f"The attempt used its {steps} steps."
+    if event.type == Ev.MODEL_DECISION and event.payload["decision"] == "tool":
+        yield from _after_last_step(state)
+
+
+def _after_last_step(state: RunState) -> Follow:
+    """The last step ends the attempt; before there is one, as in planning, it ends the run."""
+    limit = int(state.budget.get("max_steps", 100))
+    if state.attempt and state.attempt["steps"] >= limit:
+        summary = f"The attempt used its {limit} steps."
         yield _finish_attempt(state, "failed", failure_of(F.BUDGET_EXCEEDED, "max_steps", summary))
+    elif state.attempts_started == 0 and state.used["steps"] >= limit:
+        summary = f"All {limit} steps went by before there was a plan."
+        yield fail(state, failure_of(F.BUDGET_EXCEEDED, "max_steps", summary))
 
 
 # --- leases, directives ---------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from decimal import Decimal
 from runs.domain import documents as docs
 from runs.domain.commands import Command, Context
 from runs.domain.errors import BudgetExhausted, Invalid, NotAllowedNow
-from runs.domain.facts import Json
+from runs.domain.facts import Json, moment
 from runs.domain.payloads import cost_of
 from runs.domain.state import RunState, plain
 from runs.domain.vocabulary import ArtifactKind, RunStatus
@@ -29,12 +29,19 @@ def tool_requested(state: RunState, command: Command, context: Context) -> Meani
     limits = [("max_tool_calls", (state.attempt or state.used)["tool_calls"])]
     if effect == "outside":
         limits.append(("max_outside_writes", state.used["outside_writes"]))
+    if state.active_since and state.budget.get("max_duration_seconds"):
+        limits.append(("max_duration_seconds", int(_active_seconds(state, context))))
     for name, used in limits:
         if used >= int(state.budget.get(name, 10**9)):
             raise BudgetExhausted(f"{name} of {state.budget[name]} is used up.", **over_budget(state))
     if spent_out(state):
         raise BudgetExhausted("The money is used up.", **over_budget(state))
     return state.status, {}
+
+
+def _active_seconds(state: RunState, context: Context) -> float:
+    """Active time up to now: the sweep may be late, and nothing new shall begin meanwhile."""
+    return float(state.used["active_seconds"]) + (context.now - moment(state.active_since)).total_seconds()
 
 
 def calls_for_approval(payload: Json, context: Context) -> bool:

@@ -42,6 +42,7 @@ class RunState:
     used: Json = field(
         default_factory=lambda: {
             "cost_usd": "0",
+            "unknown_costs": 0,  # model decisions that nobody knows the cost of
             "steps": 0,
             "tool_calls": 0,
             "outside_writes": 0,
@@ -51,6 +52,7 @@ class RunState:
         }
     )
     budget: Json = field(default_factory=dict)  #: the limits in force for this run
+    raised: Json = field(default_factory=dict)  #: limits but money that a person raised; later runs keep them
     active_since: str = ""
     plan: Json | None = None
     rejected_plans: list[str] = field(default_factory=list)

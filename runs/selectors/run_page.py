@@ -10,6 +10,7 @@ from django.urls import reverse
 from runs.auth import Action, Principal, may
 from runs.domain.clocks import Deadline
 from runs.domain.facts import Json, moment, stamp
+from runs.domain.said import plural
 from runs.domain.state import RunState
 from runs.domain.times import clock
 from runs.domain.vocabulary import CompletionMode, PullRequestState, RunStatus
@@ -17,6 +18,7 @@ from runs.models import Lease, PullRequest, Run
 from runs.selectors.display import shown_run
 from runs.selectors.links import buttons, page_href
 from runs.selectors.receipts import receipt
+from runs.selectors.retries import retry_rows
 from runs.selectors.runs import failed_sentence
 from runs.selectors.surroundings import Surroundings, read_surroundings
 from runs.selectors.words import brief_id, joined, lowered, money, risk_badge, when, worked
@@ -61,6 +63,7 @@ def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
         "facts": _facts(run, state),
         "receipt": receipt(state),
         "failure": _failure(state),
+        "retry": retry_rows(state),
         "pull_request": _pull_request(state) if state.pull_request else None,
         "may_note": may(principal, Action.NOTE, run.repository_id),
         "note_key": f"note-{principal.id}-{run.version}",
@@ -156,7 +159,7 @@ def _budget(state: RunState, surroundings: Surroundings, kind: str) -> Json:
     active = float(used["active_seconds"])
     if state.active_since:
         active += (surroundings.now - moment(state.active_since)).total_seconds()
-    rows = [_bar("Cost", f"{money(used['cost_usd'])} of {money(cost[1])}", *cost)]
+    rows = [_bar("Cost", f"{money(used['cost_usd'])} of {money(cost[1])}{_unknown(used)}", *cost)]
     for label, name, limit in _COUNTED:
         count, top = (attempt or used)[name], int(limits.get(limit) or 0)
         if name == "steps" and not count and kind in WITHOUT_MODEL:
@@ -171,6 +174,12 @@ def _budget(state: RunState, surroundings: Surroundings, kind: str) -> Json:
 
 MINUTE: Final = 60
 WITHOUT_MODEL: Final = ("script", "command")
+
+
+def _unknown(used: Json) -> str:
+    """Cost that nobody reported is not nothing."""
+    count = used.get("unknown_costs", 0)
+    return f", and {plural(count, 'decision')} of unknown cost" if count else ""
 
 
 _COUNTED: Final = (

@@ -3,7 +3,7 @@
 from runs.service.accounts import person_create, repository_create, worker_create
 from runs.service.aftermath import parts_cancel
 from runs.service.follow_ups import follow_up
-from runs.service.gates import Held, guards_with_waiver, run_lock
+from runs.service.gates import Held, guards_with_waiver, run_lock, spent_by_others
 from runs.service.holds import cancel_held_runs, hold_lift, hold_over, hold_set
 from runs.service.people import run_direct, run_note
 from runs.service.pull_requests import (
@@ -53,6 +53,7 @@ __all__ = [
     "run_direct",
     "run_lock",
     "run_note",
+    "spent_by_others",
     "task_archive",
     "task_archive_after",
     "task_cancel",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
+
+from django.db.models import Sum
 
 from agentplatform.clock import database_now
 from runs import store
@@ -32,6 +35,12 @@ def run_lock(run_id: str) -> Held:
     run = store.lock_run(run_id)
     around = store.surroundings(run)
     return Held(run, RunState.from_json(run.state), around.policy, database_now())
+
+
+def spent_by_others(run: Run) -> Decimal:
+    """What the other runs of this run's task cost, in US dollars. One query."""
+    others = Run.objects.filter(task_id=run.task_id).exclude(pk=run.pk)
+    return others.aggregate(cost=Sum("cost_usd"))["cost"] or Decimal(0)
 
 
 def guards_with_waiver(held: Held, *, guard: str, reason: str, by_name: str) -> list[Json]:

@@ -13,8 +13,8 @@ from django.db import transaction
 
 from agentplatform.ids import new_id
 from runs import projections, store
+from runs.domain.budgets import next_budget
 from runs.domain.commands import Command, Context, Decision, NextRun
-from runs.domain.contract import effective_budget
 from runs.domain.decide import admit, decide, first_events, request_fingerprint
 from runs.domain.errors import IdempotencyKeyReused, Invalid, Refusal
 from runs.domain.facts import CONTROL_PLANE as CONTROL_PLANE_ACTOR
@@ -245,6 +245,7 @@ def start_run(
     task_state = TaskState.from_json(task.state)
     number = task_state.runs_made + 1
     run = store.insert_run(run_id=new_id("run"), task=task, attempt_no=number, now=now)
+    limits, raised = budget_left(task, around)
     payload: Json = {
         "task_id": task.pk,
         "repository_id": task.repository_id,
@@ -253,7 +254,8 @@ def start_run(
         "risk_level": task.risk_level,
         "priority": task_state.priority,
         "instruction_no": len(task_state.instructions),
-        "budget": budget_left(task, around),
+        "budget": limits,
+        "raised": raised,
         "hints": list(follows.hints) if follows else [],
         "feedback": follows.feedback if follows else None,
     }
@@ -274,10 +276,13 @@ def start_run(
     return run
 
 
-def budget_left(task: Task, around: store.Surroundings) -> Json:
-    """Limits of the next run; of the task's money it gets what earlier runs left."""
-    limits = effective_budget(around.contract, around.policy.values)
-    spent = sum((run.cost_usd for run in task.runs.only("cost_usd")), Decimal(0))
-    left = max(Decimal(str(limits["max_cost_usd"])) - spent, Decimal(0))
-    limits["max_cost_usd"] = f"{left.normalize():f}"
-    return limits
+def budget_left(task: Task, around: store.Surroundings) -> tuple[Json, Json]:
+    """Limits of a task's next run, and those of them that a person raised."""
+    last: RunState | None = None
+    spent = Decimal(0)
+    begun = task.runs.filter(version__gt=0)  # not the new one, which has no event yet
+    for run in begun.order_by("attempt_no").only("cost_usd", "state"):
+        last, spent = RunState.from_json(run.state), spent + run.cost_usd
+    policy = around.policy.values
+    limits = next_budget(around.contract, policy, last=last, spent=spent)
+    return limits, (last.raised if last else {})
