@@ -65,6 +65,13 @@ ENVIRONMENT = (
     ),
     Variable("RUN_MAX_EVENTS", "10000", "Events of one run; at the limit it is wound down"),
     Variable("RUN_MAX_LOG_BYTES", "52428800", "Bytes of all payloads of one run; the same happens"),
+    Variable(
+        "CIRCUIT_BREAKER_FAILURES",
+        "5",
+        "So many runs of a repository that end with the same INFRASTRUCTURE failure hold it; 0: never",
+    ),
+    Variable("CIRCUIT_BREAKER_WINDOW_SECONDS", "600", "Within this time they count together"),
+    Variable("CIRCUIT_BREAKER_HOLD_SECONDS", "1800", "How long that hold lasts, unless somebody lifts it"),
     Variable("TRUST_PROXY_HEADERS", "false", "Believe X-Forwarded-Proto of the proxy in front"),
     Variable("SECURE_HSTS_SECONDS", "31536000", "How long browsers must insist on HTTPS (production)"),
     Variable("LOG_LEVEL", "INFO", "Least severe level that is logged"),
@@ -208,6 +215,9 @@ WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = not PRODUCTION
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
 ARTIFACT_MAX_BYTES = 64 * 1024 * 1024
+CIRCUIT_BREAKER_FAILURES = env.number("CIRCUIT_BREAKER_FAILURES")
+CIRCUIT_BREAKER_WINDOW_SECONDS = env.number("CIRCUIT_BREAKER_WINDOW_SECONDS", minimum=1)
+CIRCUIT_BREAKER_HOLD_SECONDS = env.number("CIRCUIT_BREAKER_HOLD_SECONDS", minimum=1)
 RUN_MAX_EVENTS = env.number("RUN_MAX_EVENTS", minimum=100)
 RUN_MAX_LOG_BYTES = env.number("RUN_MAX_LOG_BYTES", minimum=1024 * 1024)
 LIVE_LOG_MAX_BYTES = 4 * 1024 * 1024  # of one operation; the whole output is an artifact anyway

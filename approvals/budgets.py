@@ -24,8 +24,9 @@ def problems(
     """
     if not isinstance(budget, dict) or not budget:
         return {"budget": ["say the new limits, such as max_cost_usd"]}
-    most = cost_ceiling(policy, spent=spent_before)
-    ceiling = {**policy["budget_ceiling"], **({} if most is None else {"max_cost_usd": f"{most.normalize():f}"})}
+    ceiling = dict(policy["budget_ceiling"])
+    if (most := cost_ceiling(policy, spent=spent_before)) is not None:
+        ceiling["max_cost_usd"] = f"{most.normalize():f}"
     wrong = {f"budget.{name}": [text] for name in budget if (text := _wrong(name, budget[name], ceiling))}
     spent, limit = Decimal(state.used["cost_usd"]), budget.get("max_cost_usd", state.budget["max_cost_usd"])
     amount = cost_of(limit)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
@@ -72,7 +72,8 @@ def sweep(limit: int | None = None) -> list[Swept]:
     Calling it twice, or in two processes at once, does nothing twice.
     """
     now = database_now()
-    done = [Swept(run_id, "hold", Ev.CANCEL_REQUESTED.value) for run_id in service.cancel_held_runs()]
+    done = list(_safely("", "hold", _cancel_held))
+    done += _safely("", "breaker", _trip_breakers)
     leases = Lease.objects.filter(ended_at__isnull=True, expires_at__lte=now).order_by("expires_at", "pk")
     for run_id in _ids(leases, "run_id", limit):
         done += _safely(run_id, "lease", lambda run_id: [_lose_lease(run_id)])
@@ -95,6 +96,14 @@ def _safely(run_id: str, scope: str, act: Callable[[str], list[Swept | None]]) -
     except Exception as error:
         log.exception("sweep_failed", run_id=run_id, scope=scope)
         yield Swept(run_id, scope, error=f"{type(error).__name__}: {error}"[:500])
+
+
+def _cancel_held(_: str) -> list[Swept | None]:
+    return [Swept(run_id, "hold", Ev.CANCEL_REQUESTED.value) for run_id in service.cancel_held_runs()]
+
+
+def _trip_breakers(_: str) -> list[Swept | None]:
+    return [Swept(hold.target, "breaker", "hold_set") for hold in service.trip_breakers()]
 
 
 # --- leases ---------------------------------------------------------------------------------------
@@ -133,18 +142,31 @@ def _act_on_first_clock(run_id: str) -> Swept | None:
     run = store.lock_run(run_id)
     now = database_now()
     state, around = RunState.from_json(run.state), store.surroundings(run)
-    due = [c for c in clocks.deadlines(state, around.contract, around.policy.values) if c.at <= now]
+    found = clocks.deadlines(state, around.contract, around.policy.values)
+    if found and found[0].scope == "queue" and found[0].at <= now:
+        found = _less_held_time(run, state, around, found[0], now)
+    due = [clock for clock in found if clock.at <= now]
     if not due:
-        _set_clock(run, state, around)
+        _set_clock(run, found)
         return None
     command = _ACTIONS[due[0].scope](_Overdue(run, state, around, now, due[0]))
     service.apply_event(run_id, command)
     return Swept(run_id, due[0].scope, command.event.value)
 
 
-def _set_clock(run: Run, state: RunState, around: store.Surroundings) -> None:
-    """A policy that changed since the last event moves the clock: look again when it runs out now."""
-    expires_at = store.row_columns(state, around)["expires_at"]
+def _less_held_time(
+    run: Run, state: RunState, around: store.Surroundings, clock: Deadline, now: datetime
+) -> list[Deadline]:
+    """While a hold or a spend cap stands, the clock of the queue stands, too."""
+    within = timedelta(seconds=clock.limit_seconds)
+    policy = around.policy.values
+    held_until = service.held_back_until(run, policy, now=now, within=within)
+    return clocks.deadlines(state, around.contract, policy, held_until=held_until)
+
+
+def _set_clock(run: Run, found: list[Deadline]) -> None:
+    """A policy or a hold that came since the last event moves the clock: look again when it runs out now."""
+    expires_at = found[0].at if found else None
     if run.expires_at != expires_at:
         Run.objects.filter(pk=run.pk).update(expires_at=expires_at)
 

@@ -25,11 +25,16 @@ class Deadline:
     operation_id: str = ""
 
 
-def deadlines(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, Any]) -> list[Deadline]:
-    """Every clock of this run but its lease's, the earliest first."""
+def deadlines(
+    state: RunState, contract: Mapping[str, Any], policy: Mapping[str, Any], *, held_until: str = ""
+) -> list[Deadline]:
+    """Every clock of this run but its lease's, the earliest first.
+
+    ``held_until``: stamp up to which a hold or a spend cap kept it from being claimed.
+    """
     if state.is_terminal or state.status == RunStatus.CREATED:
         return []
-    found = [*_waiting(state, contract, policy), *_working(state, contract, policy)]
+    found = [*_waiting(state, contract, policy, held_until), *_working(state, contract, policy)]
     return sorted(found, key=lambda deadline: deadline.at)
 
 
@@ -37,7 +42,9 @@ def _deadline(scope: str, since: datetime, seconds: int, operation_id: str = "")
     return Deadline(scope, since + timedelta(seconds=seconds), since, seconds, operation_id)
 
 
-def _waiting(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, Any]) -> Iterator[Deadline]:
+def _waiting(
+    state: RunState, contract: Mapping[str, Any], policy: Mapping[str, Any], held_until: str
+) -> Iterator[Deadline]:
     if state.status == RunStatus.WAITING_FOR_APPROVAL and state.gate and state.gate["due_at"]:
         due, since = moment(state.gate["due_at"]), moment(state.gate["opened_at"])
         yield Deadline("approval", due, since, int((due - since).total_seconds()))
@@ -46,7 +53,7 @@ def _waiting(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, 
     # exist already only the provider's answer ends the run (section 9).
     kept_in = state.pr_begun or (has_limits(policy) and is_kept_in(state))
     if state.holder is None and state.run_status in CLAIMABLE and not paused and not kept_in:
-        since = moment(max(state.idle_since, state.not_before))
+        since = moment(max(state.idle_since, state.not_before, held_until))
         yield _deadline("queue", since, timeout_seconds("queue", contract, policy))
 
 

@@ -13,6 +13,8 @@ from runs.domain.facts import Json
 from runs.domain.times import clock
 from runs.domain.vocabulary import Word
 
+#: Who sets a hold where runs keep failing.
+BREAKER: Final = "Circuit breaker"
 MAX_REASON: Final = 2_000
 MAX_VALUE: Final = 100
 
@@ -108,4 +110,5 @@ def problems(*, scope: str, target: str, reason: str) -> dict[str, list[str]]:
 def set_facts(hold: Hold) -> Json:
     """What the domain event about a hold says."""
     names = ("id", "scope", "target", "name", "reason", "by", "since", "until", "cancels")
-    return {f"hold_{name}" if name == "id" else name: getattr(hold, name) for name in names}
+    automatic = {"automatic": hold.by == BREAKER}
+    return automatic | {f"hold_{name}" if name == "id" else name: getattr(hold, name) for name in names}

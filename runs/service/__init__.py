@@ -2,9 +2,10 @@
 
 from runs.service.accounts import person_create, repository_create, worker_create
 from runs.service.aftermath import parts_cancel
+from runs.service.breaker import trip_breakers
 from runs.service.follow_ups import follow_up
 from runs.service.gates import Held, guards_with_waiver, run_lock, spent_by_others
-from runs.service.holds import cancel_held_runs, hold_lift, hold_over, hold_set
+from runs.service.holds import cancel_held_runs, held_back_until, hold_lift, hold_over, hold_set
 from runs.service.people import run_direct, run_note
 from runs.service.pull_requests import (
     outgoing_of,
@@ -37,6 +38,7 @@ __all__ = [
     "cancel_held_runs",
     "follow_up",
     "guards_with_waiver",
+    "held_back_until",
     "hold_lift",
     "hold_over",
     "hold_set",
@@ -62,5 +64,6 @@ __all__ = [
     "task_edit",
     "task_retry",
     "task_submit",
+    "trip_breakers",
     "worker_create",
 ]

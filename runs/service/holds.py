@@ -5,7 +5,8 @@ Authorised by the caller: a hold over one repository needs the permission there,
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 import structlog
 from django.db import transaction
@@ -15,12 +16,14 @@ from agentplatform.clock import database_now
 from runs import store
 from runs.domain.commands import Caller
 from runs.domain.errors import Invalid, NotAllowedNow, NotFound, Refusal
-from runs.domain.facts import POLICY
+from runs.domain.facts import POLICY, Json, stamp
+from runs.domain.holds import Covered, HoldScope, longest, problems
 from runs.domain.holds import Hold as HoldFacts
-from runs.domain.holds import HoldScope, longest, problems
+from runs.domain.spending import caps_of, keys_of, reached
 from runs.domain.vocabulary import Directive, Ev, Role
 from runs.models import Hold, Lease, Repository, Run
 from runs.models.holds import covered_of, runs_held
+from runs.models.spending import read_spending
 from runs.service.people import run_direct
 
 log = structlog.get_logger(__name__)
@@ -100,6 +103,30 @@ def hold_lift(*, hold_id: str, by: str) -> HoldFacts:
 def hold_over(run: Run) -> HoldFacts | None:
     """The hold that keeps this run from moving, if one is in force; its task is loaded."""
     return longest(store.holds_in_force(), covered_of(run.task))
+
+
+def held_back_until(run: Run, policy: Json, *, now: datetime, within: timedelta) -> str:
+    """Stamp up to which a hold or a spend cap kept this run from being claimed; now's while one does; "".
+
+    What ended longer ago than ``within`` is not looked at. The run's task is loaded. Four queries at most.
+    """
+    covered = covered_of(run.task)
+    ended = [stamp(now)] if longest(store.holds_in_force(), covered) else []
+    over = Q(lifted_at__gt=now - within) | Q(lifted_at__isnull=True, expires_at__gt=now - within)
+    rows = Hold.objects.select_related("repository").filter(over)
+    covering = [row for row in rows if row.as_fact().covers(covered)]
+    ended += [stamp(min(row.lifted_at or row.expires_at or now, now)) for row in covering]
+    if run.claim_role != Role.GIT_INTEGRATION:
+        ended += _capped_until(covered, policy, now)
+    return max(ended, default="")
+
+
+def _capped_until(covered: Covered, policy: Json, now: datetime) -> Iterator[str]:
+    """A cap holds to the end of its day."""
+    for days_ago, at in ((0, now), (1, now.replace(hour=0, minute=0, second=0, microsecond=0))):
+        cap, spent = read_spending([*keys_of(covered).values()], days_ago=days_ago)
+        if reached(covered, caps_of(policy, cap), spent):
+            yield stamp(at)
 
 
 def cancel_held_runs() -> list[str]:

@@ -9,13 +9,15 @@ import pytest
 from django.db import ProgrammingError, transaction
 
 from agentplatform.clock import database_now
-from runs import leases, service, timeouts
+from runs import leases, service, store, timeouts
 from runs.domain.commands import CONTROL_PLANE, Command
 from runs.domain.errors import Invalid, NotAllowedNow, NotFound
+from runs.domain.facts import stamp
 from runs.domain.vocabulary import MACHINE_ROLES, Directive, Ev, Role, RunStatus
-from runs.models import Hold, OutboxMessage, Run
+from runs.models import DaySpend, Hold, OutboxMessage, Run
 from tests import factories
 from tests.folding import check_all
+from tests.spending import spend
 
 LOST = {"scope": "heartbeat", "limit_seconds": 60, "since": None}
 
@@ -165,3 +167,44 @@ def test_no_hold_is_deleted_or_rewritten(db):
     for change in (rows.delete, lambda: rows.update(reason="Another")):
         with pytest.raises(ProgrammingError), transaction.atomic():
             change()
+
+
+def test_the_clock_of_the_queue_stands_while_a_hold_or_a_cap_does(db, monkeypatch):
+    where = factories.repository(policy={"spend_cap_usd_per_day": "1"})
+    spender = factories.run_in(RunStatus.EXECUTING, where=where)
+    held = factories.queued_run(labels=["migration"], timeouts={"queue": 10})
+    capped = factories.queued_run(where, timeouts={"queue": 10})
+    spend(spender, "2")
+    standing = hold("label", "migration")
+    later = database_now() + timedelta(seconds=30)
+    monkeypatch.setattr(timeouts, "database_now", lambda: later)
+    assert timeouts.sweep() == []
+    assert Run.objects.get(pk=held.pk).expires_at == later + timedelta(seconds=10)
+    service.hold_lift(hold_id=standing.id, by="carol")
+    Run.objects.filter(pk=held.pk).update(expires_at=later)
+    assert [(one.run_id, one.scope) for one in timeouts.sweep()] == [(held.pk, "queue")]
+    assert Run.objects.get(pk=capped.pk).status == RunStatus.QUEUED
+    Run.objects.filter(pk=capped.pk).update(expires_at=capped.expires_at)  # the log knows no hold
+
+
+def test_what_was_held_back_is_not_counted_for_a_whole_time_anew(db):
+    run = factories.queued_run(factories.repository(policy={"spend_cap_usd_per_day": "1"}))
+    run = Run.objects.select_related("task").get(pk=run.pk)
+    policy = store.effective_policy(run.repository_id).values
+    now, day = database_now(), timedelta(days=1)
+
+    def until() -> str:
+        return service.held_back_until(run, policy, now=now, within=day)
+
+    assert until() == ""
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    DaySpend.objects.create(
+        day=(now - day).date(), scope="repository", key=run.repository_id, shard=0, amount=2
+    )
+    assert until() == stamp(midnight)
+    ended = hold(expires_at=database_now() + day)
+    assert until() == stamp(now)
+    end(ended.id)
+    at = Hold.objects.get(pk=ended.id).expires_at
+    assert at
+    assert until() == max(stamp(midnight), stamp(at))
