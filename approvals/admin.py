@@ -17,6 +17,14 @@ class DecisionInline(HistoryInline):
     fields = ("by", "decision", "version", "comment", "override", "at")
 
 
+class AskedPersonInline(HistoryInline):
+    """Whose turn it is, and why."""
+
+    model = models.AskedPerson
+    fk_name = "request"
+    fields = ("person", "why", "stands_in_for", "asked_at")
+
+
 @admin.register(models.ApprovalRequest)
 class ApprovalRequestAdmin(History):
     """Approval requests."""
@@ -24,7 +32,7 @@ class ApprovalRequestAdmin(History):
     list_display = ("id", "run_id", "gate", "status", "version", "effective_risk", "requested_at", "due_at")
     list_filter = ("status", "gate", "effective_risk")
     search_fields = ("=id", "=run__id")
-    inlines = (DecisionInline,)
+    inlines = (AskedPersonInline, DecisionInline)
 
 
 @admin.register(models.Decision)

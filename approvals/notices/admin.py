@@ -141,6 +141,15 @@ class RoomAdmin(admin.ModelAdmin):
         return room.address.partition("://")[0]
 
 
+@admin.register(models.Preference)
+class PreferenceAdmin(History):
+    """When people want mail: where somebody says that none came. They choose it themselves."""
+
+    list_display = ("person", "needs_review", "blocked", "failed", "completed")
+    list_select_related = ("person",)
+    search_fields = ("=person__username",)
+
+
 @admin.register(models.Notice)
 class NoticeAdmin(History):
     """What was told to whom."""
