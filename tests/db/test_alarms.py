@@ -80,7 +80,8 @@ def test_an_edited_log_is_an_alarm_of_its_own(admin, owner_connection):
 def test_parked_deliveries_are_shown_with_what_went_wrong_and_sent_again(admin):
     with consumer(lambda message: None):
         run = factories.queued_run()
-    Delivery.objects.filter(stream=run.pk).update(state=Delivery.PARKED, tries=12, error="Error: no")
+    sent = Delivery.objects.filter(stream=run.pk, consumer="effects")
+    sent.update(state=Delivery.PARKED, tries=12, error="Error: no")
     parked = Delivery.objects.get(state=Delivery.PARKED)
     assert f"1 for {parked.consumer}" in first_page(admin)
     assert gauges(admin)[f'agentplatform_deliveries_parked{{consumer="{parked.consumer}"}}'] == 1
