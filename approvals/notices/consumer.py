@@ -17,13 +17,14 @@ from approvals.notices.words import Kind, failure_words, one_line
 from runs.auth import Action, may, of_person
 from runs.domain.facts import Json
 from runs.domain.vocabulary import ApprovalStatus, CompletionMode, PersonRole
-from runs.models import Person, RunEvent, Task, TaskEvent
+from runs.models import Hold, Person, RunEvent, Task, TaskEvent
 from runs.outbox import Message
 
 _TASKS: Final = frozenset(
     {"TaskCompleted", "TaskFailed", "TaskRejected", "TaskWaiting", "TaskRunning", "TaskCancelled"}
 )
-WANTED: Final = frozenset({"RunApprovalRequired", *_TASKS})
+_HOLDS: Final = frozenset({"HoldSet", "HoldLifted"})
+WANTED: Final = frozenset({"RunApprovalRequired", *_TASKS, *_HOLDS})
 #: Reading CODEOWNERS may fetch from the repository.
 CLAIM_SECONDS: Final = 60.0
 
@@ -39,6 +40,9 @@ def hear(message: Message) -> None:
     if message.name == "RunApprovalRequired":
         event = RunEvent.objects.get(run_id=message.stream, sequence=message.sequence)
         ask(event.payload["approval_id"])
+        return
+    if message.name in _HOLDS:
+        _hear_of_hold(message)
         return
     task = Task.objects.select_related("created_by", "repository").filter(pk=message.stream).first()
     if task is None:
@@ -61,6 +65,28 @@ def hear(message: Message) -> None:
             _tell_owner(task, message, Kind.FAILED, said, "approval_timeout")
         case "TaskWaiting" if facts.get("blocked"):
             _tell_blocked(task, message, facts["blocked"])
+
+
+def _hear_of_hold(message: Message) -> None:
+    """A hold that set itself blocks a repository: its operators hear of it, once."""
+    if message.name == "HoldLifted":
+        settle(message.stream, "It was lifted.")
+        return
+    hold = Hold.objects.select_related("repository").filter(pk=message.stream).first()
+    if hold is None or hold.repository is None or not message.payload["automatic"]:
+        return
+    where = hold.repository
+    news = News(
+        cause=f"{hold.pk}:{message.sequence}",
+        kind=Kind.BLOCKED,
+        subject=hold.pk,
+        title=f"{where.name} is on hold",
+        sentence=f"{hold.reason}. No run of it begins until the hold ends or is lifted.",
+        href=reverse("holds"),
+        repository_id=where.pk,
+    )
+    roles = (PersonRole.OPERATOR, PersonRole.ADMIN)
+    tell(news, dict.fromkeys(people_with(roles, where.pk), f"You operate {where.name}."))
 
 
 def _rejected(facts: Json) -> str:

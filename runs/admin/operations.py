@@ -54,6 +54,35 @@ class LogCheckAdmin(History):
     list_display = ("started_at", "finished_at", "streams", "alarms")
 
 
+@admin.register(models.Hold)
+class HoldAdmin(History):
+    """Stops over many runs, past ones too. They are set and lifted on the page of holds."""
+
+    list_display = (
+        "scope",
+        "repository",
+        "value",
+        "reason",
+        "set_by",
+        "created_at",
+        "expires_at",
+        "lifted_at",
+    )
+    list_filter = ("scope", ("lifted_at", admin.EmptyFieldListFilter))
+    list_select_related = ("repository",)
+    search_fields = ("reason", "set_by", "=repository__name", "=value")
+
+
+@admin.register(models.DaySpend)
+class DaySpendAdmin(History):
+    """What was spent each day, in the parts in which it is counted; spend caps look at their sum."""
+
+    list_display = ("day", "scope", "key", "shard", "amount")
+    list_filter = ("scope",)
+    search_fields = ("=key",)
+    ordering = ("-day", "scope", "key", "shard")
+
+
 @admin.register(models.OutboxMessage)
 class OutboxMessageAdmin(History):
     """Domain events on their way."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runs import auth, service, timeouts
+from approvals.models import Notice
+from runs import auth, outbox, service, timeouts
 from runs.domain.holds import BREAKER
-from runs.domain.vocabulary import Ev, RunStatus, TaskStatus
+from runs.domain.vocabulary import Ev, PersonRole, RunStatus, TaskStatus
 from runs.models import Hold, OutboxMessage, Repository, Task
 from tests import factories
 
@@ -79,3 +80,21 @@ def test_it_can_be_switched_off(settings):
         fail(where)
     timeouts.sweep()
     assert not Hold.objects.exists()
+
+
+def test_operators_hear_once_of_a_hold_that_set_itself_and_no_more_when_it_is_lifted():
+    where = factories.repository()
+    operator = factories.person(PersonRole.OPERATOR, repository=where)
+    factories.person(PersonRole.OPERATOR, repository=factories.repository())
+    factories.person(PersonRole.REVIEWER, repository=where)
+    for _ in range(3):
+        fail(where)
+    timeouts.sweep()
+    outbox.relay()
+    (notice,) = Notice.objects.filter(person__isnull=False, title=f"{where.name} is on hold")
+    assert (notice.person, notice.settled_at) == (operator, None)
+    assert "3 runs failed alike" in notice.sentence
+    service.hold_lift(hold_id=Hold.objects.get().pk, by=operator.username)
+    outbox.relay()
+    notice = Notice.objects.get(pk=notice.pk)
+    assert notice.settled_because == "It was lifted."
