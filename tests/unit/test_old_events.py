@@ -29,11 +29,17 @@ def golden(request: pytest.FixtureRequest) -> tuple[list[Event], Any]:
     return read(request.param)
 
 
+def known_then(now: Any, then: Any) -> Any:
+    """What is there now, without the names that came later."""
+    if isinstance(now, dict) and isinstance(then, dict):
+        return {name: known_then(value, then[name]) for name, value in now.items() if name in then}
+    return now
+
+
 def test_an_old_log_adds_up_to_what_it_did(golden):
     events, kept = golden
     state, changes = fold(events)
-    folded = state.to_json()
-    assert {name: folded[name] for name in kept["state"]} == kept["state"]
+    assert known_then(state.to_json(), kept["state"]) == kept["state"]
     for rows, then in ((changes.attempts, kept["attempts"]), (changes.steps, kept["steps"])):
         now = {str(key): columns for key, columns in rows.items()}
         assert now.keys() == then.keys()
