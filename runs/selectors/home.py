@@ -6,20 +6,19 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
-from django.db.models import Aggregate, Count, DurationField, F, Q
+from django.db.models import Aggregate, Count, DurationField, F, Q, QuerySet
 from django.urls import reverse
 
-from runs.auth import Action, Principal, may
+from runs.auth import Action, Principal, may, visible_repositories
 from runs.domain.display import Display
 from runs.domain.facts import Json
 from runs.domain.state import RunState
 from runs.domain.times import spell
 from runs.domain.vocabulary import ACTIVE, CompletionMode, RunStatus, TaskStatus
-from runs.models import Run, Task
+from runs.models import Run, RunOutcome, Task
 from runs.selectors import reviews
-from runs.selectors.display import shown_run
-from runs.selectors.links import page_href
 from runs.selectors.runs import run_rows, visible_runs, visible_surroundings
+from runs.selectors.standing import runs_shown_as
 from runs.selectors.surroundings import Surroundings
 from runs.selectors.tasks import may_somewhere, task_rows, visible_tasks
 
@@ -37,10 +36,11 @@ def home_page(*, principal: Principal) -> Json:
     active = visible_runs(principal).filter(
         status__in=[s.value for s in ACTIVE], task__archived_at__isnull=True
     )
-    standing = list(active.order_by("-updated_at")[:COUNTED])
+    newest = active.order_by("-updated_at")
     turns = reviews.turns_of(principal)
-    mine = [run for run in standing if run.pk in turns]
-    rest = [run for run in standing if run not in mine]
+    mine, rest = newest.filter(pk__in=turns), newest.exclude(pk__in=turns)
+    counts = _counts(newest, surroundings)
+    turn_count = mine.count() if turns else 0
     wrong = visible_runs(principal).filter(
         status__in=[RunStatus.FAILED.value, RunStatus.EXPIRED.value],
         task__archived_at__isnull=True,
@@ -53,19 +53,19 @@ def home_page(*, principal: Principal) -> Json:
     )
     stuck = [task for task in blocked.order_by("-updated_at")[:COUNTED] if _may_mend(task, principal)][:SHOWN]
 
-    def rows(found: list[Run]) -> list[Json]:
+    def rows(found: QuerySet[Run]) -> list[Json]:
         return run_rows(found[:SHOWN], principal=principal, surroundings=surroundings)
 
     return {
-        "turn": rows(mine),
-        "turn_more": max(len(mine) - SHOWN, 0),
+        "turn": rows(mine) if turn_count else [],
+        "turn_more": max(turn_count - SHOWN, 0),
         "stuck": task_rows(stuck, principal=principal, surroundings=surroundings),
-        "states": _states(standing, principal, surroundings),
+        "states": _states(counts),
         "active": rows(rest),
-        "active_more": max(len(rest) - SHOWN, 0),
+        "active_more": max(sum(counts.values()) - turn_count - SHOWN, 0),
         "week": _week(principal, since=surroundings.now - LATELY),
         "done": _done(principal, surroundings),
-        "wrong": rows(list(wrong.order_by("-completed_at")[:SHOWN])),
+        "wrong": rows(wrong.order_by("-completed_at")),
         "may_create": may_somewhere(principal, Action.TASK_CREATE),
     }
 
@@ -75,13 +75,21 @@ def _may_mend(task: Task, principal: Principal) -> bool:
     return may(principal, Action.TASK_OPERATE, task.repository_id, own=own)
 
 
-def _states(runs: list[Run], principal: Principal, surroundings: Surroundings) -> list[Json]:
-    """How many unfinished runs are in each display state; those with none are left out."""
-    counts: dict[str, int] = {}
-    for run in runs:
-        shown = shown_run(run, principal=principal, surroundings=surroundings, hrefs=page_href)
-        name = shown["display"]["state"]
-        counts[name] = counts.get(name, 0) + 1
+def _counts(newest: QuerySet[Run], surroundings: Surroundings) -> dict[str, int]:
+    """Display state → how many of the newest ``COUNTED`` unfinished runs show it. One query."""
+    looked_at = Run.objects.filter(pk__in=newest.values("pk")[:COUNTED])
+    found = looked_at.aggregate(
+        **{
+            state.value: Count("pk", filter=runs_shown_as(state, surroundings))
+            for state in Display
+            if not state.is_over
+        }
+    )
+    return {name: count for name, count in found.items() if count}
+
+
+def _states(counts: dict[str, int]) -> list[Json]:
+    """The counts as pills that lead to the runs; states with none are left out."""
     return [
         {
             "display": _pill(state),
@@ -106,10 +114,12 @@ class _Median(Aggregate):
 
 def _week(principal: Principal, *, since: datetime) -> Json:
     """``{tally: [{display, count, href}], median}``: how runs ended since then. One query."""
-    ended = visible_runs(principal).filter(completed_at__gte=since, task__archived_at__isnull=True)
+    ids = visible_repositories(principal)
+    ended = RunOutcome.objects.filter(ended_at__gte=since)
+    ended = ended if ids is None else ended.filter(repository_id__in=ids)
     found = ended.aggregate(
         **{name: Count("pk", filter=Q(status__in=statuses)) for name, statuses in _ENDINGS.items()},
-        median=_Median(F("completed_at") - F("created_at"), filter=Q(status=RunStatus.SUCCEEDED.value)),
+        median=_Median(F("ended_at") - F("created_at"), filter=Q(status=RunStatus.SUCCEEDED.value)),
     )
     tally = [
         {

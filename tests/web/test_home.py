@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from runs.domain.vocabulary import Ev, PersonRole, RunStatus
-from runs.models import Run
+from runs.models import RunOutcome
 from tests import factories as make
 from tests.web.test_runs_pages import text
 
@@ -56,9 +56,9 @@ def test_the_week_is_counted_and_what_was_done_leads_to_what_it_left(client: Cli
     reader.judge()
     old = make.run_in(S.SUCCEEDED, title="Long ago").run_id
     took = timedelta(seconds=40)
-    for run in Run.objects.exclude(pk=old):
-        Run.objects.filter(pk=run.pk).update(completed_at=run.created_at + took)
-    Run.objects.filter(pk=old).update(completed_at=timezone.now() - timedelta(days=8))
+    for run in RunOutcome.objects.exclude(pk=old):
+        RunOutcome.objects.filter(pk=run.pk).update(ended_at=run.created_at + took)
+    RunOutcome.objects.filter(pk=old).update(ended_at=timezone.now() - timedelta(days=8))
     shown = client.get(reverse("home"))
     page = text(shown) + "|"
     assert "Completed 2 Failed 0 Cancelled 0 Half were done within 40 s of being queued" in page
