@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
+from agentplatform.clock import present
 from agentplatform.rows import columns_of, instance, together
 from runs.domain.errors import NotFound
 from runs.domain.facts import Artifact, Event, Json
@@ -90,7 +91,7 @@ def take_run(
     return Taken(
         run=run,
         lease=instance(Lease, lease) if lease[0] else None,
-        now=now,
+        now=present(now),
         around=Surroundings(run.task.contract, levels_of(levels)),
         seen=find_keys(run_id, seen) if seen else {},
         artifacts=RunArtifacts(run_id, {row["id"]: Artifact(**row) for row in _read(artifact_rows)}),
