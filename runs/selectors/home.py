@@ -44,7 +44,7 @@ def home_page(*, principal: Principal) -> Json:
     wrong = visible_runs(principal).filter(
         status__in=[RunStatus.FAILED.value, RunStatus.EXPIRED.value],
         task__archived_at__isnull=True,
-        completed_at__gte=surroundings.now - LATELY,
+        outcome__ended_at__gte=surroundings.now - LATELY,
     )
     blocked = visible_tasks(principal).filter(
         status=TaskStatus.WAITING_FOR_APPROVAL.value,
@@ -65,7 +65,7 @@ def home_page(*, principal: Principal) -> Json:
         "active_more": max(sum(counts.values()) - turn_count - SHOWN, 0),
         "week": _week(principal, since=surroundings.now - LATELY),
         "done": _done(principal, surroundings),
-        "wrong": rows(wrong.order_by("-completed_at")),
+        "wrong": rows(wrong.order_by("-outcome__ended_at")),
         "may_create": may_somewhere(principal, Action.TASK_CREATE),
     }
 
@@ -142,9 +142,9 @@ _ENDINGS: Final = {
 def _done(principal: Principal, surroundings: Surroundings) -> list[Json]:
     """The latest completed runs, each with what it left. One query."""
     completed = visible_runs(principal).filter(
-        status=RunStatus.SUCCEEDED.value, task__archived_at__isnull=True, completed_at__isnull=False
+        outcome__status=RunStatus.SUCCEEDED.value, task__archived_at__isnull=True
     )
-    found = list(completed.order_by("-completed_at", "-pk")[:SHOWN])
+    found = list(completed.order_by("-outcome__ended_at", "-pk")[:SHOWN])
     rows = run_rows(found, principal=principal, surroundings=surroundings)
     return [{**row, "result": _result(run)} for run, row in zip(found, rows, strict=True)]
 

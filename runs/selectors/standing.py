@@ -44,9 +44,7 @@ def tasks_shown_as(state: Display, surroundings: Surroundings) -> Q:
     speaks = Exists(active) & ~final
     by_run = Exists(active.filter(runs_shown_as(state, surroundings)))
     shown = (Q(speaks) & Q(by_run)) | (~Q(speaks) & _first_match(state, _TASK_COLUMNS))
-    return (
-        shown if state.is_over else ~final & shown
-    )  # few of many, by their status alone
+    return shown if state.is_over else ~final & shown  # few of many, by their status alone
 
 
 def runs_waiting_for(reason: str, surroundings: Surroundings) -> Q:
