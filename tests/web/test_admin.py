@@ -1,4 +1,4 @@
-"""Admin reads histories and never writes them, whoever is signed in (field case FC-96)."""
+"""Admin reads histories and never writes them, whoever is signed in."""
 
 from __future__ import annotations
 
