@@ -35,17 +35,17 @@ class IsolationUnavailable(Exception):  # noqa: N818  named by what happened
 
 @dataclass(frozen=True)
 class Isolation:
-    """A level, and with walls what lies hidden behind them."""
+    """A level, and with walls what is private to the worker and lies hidden behind them."""
 
     level: str = PROCESS
-    hidden: Sequence[Path] = ()
+    private: Sequence[Path] = ()
     private_tmp: bool = False
 
     def walls(self, keep: Path, tmp: Path, *, network: bool) -> Walls | None:
         """Around a command of the sandbox at `keep`; None where the level has none."""
         if self.level != NAMESPACE:
             return None
-        return Walls(keep=keep, hide=self.hidden, tmp=tmp if self.private_tmp else None, network=network)
+        return Walls(keep=keep, hide=_hidden(self.private), tmp=tmp if self.private_tmp else None, network=network)
 
 
 def find_isolation(wanted: str, *, private: Iterable[Path] = ()) -> Isolation:
@@ -57,7 +57,7 @@ def find_isolation(wanted: str, *, private: Iterable[Path] = ()) -> Isolation:
         return Isolation()
     failure = _probe()
     if failure is None:
-        return Isolation(NAMESPACE, hidden=_hidden(private), private_tmp=_may_replace_tmp())
+        return Isolation(NAMESPACE, private=tuple(private), private_tmp=_may_replace_tmp())
     if wanted == NAMESPACE:
         raise IsolationUnavailable(f"this machine does not allow user namespaces: {failure}")
     return Isolation()
@@ -80,8 +80,11 @@ def _probe() -> str | None:
     return None if result.ok else result.output.decode("utf-8", "replace").strip() or "unknown reason"
 
 
-def _hidden(private: Iterable[Path]) -> list[Path]:
-    """Outer folders first: what is hidden inside of another is hidden already."""
+def _hidden(private: Sequence[Path]) -> list[Path]:
+    """Outer folders first: what is hidden inside of another is hidden already.
+
+    Asked before each command: a folder may have been made since the worker started.
+    """
     home = Path.home()
     found = [*private, *(home / name for name in _SECRETS_AT_HOME), *map(Path, _SOCKETS)]
     resolved = sorted({path.resolve() for path in found if path.exists()}, key=lambda path: len(path.parts))
