@@ -18,7 +18,7 @@ from runs.domain.vocabulary import ACTIVE, CompletionMode, RunStatus, TaskStatus
 from runs.models import Run, RunOutcome, Task
 from runs.selectors import reviews
 from runs.selectors.runs import run_rows, visible_runs, visible_surroundings
-from runs.selectors.standing import runs_shown_as
+from runs.selectors.standing import display_of_runs
 from runs.selectors.surroundings import Surroundings
 from runs.selectors.tasks import may_somewhere, task_rows, visible_tasks
 
@@ -77,15 +77,9 @@ def _may_mend(task: Task, principal: Principal) -> bool:
 
 def _counts(newest: QuerySet[Run], surroundings: Surroundings) -> dict[str, int]:
     """Display state → how many of the newest ``COUNTED`` unfinished runs show it. One query."""
-    looked_at = Run.objects.filter(pk__in=newest.values("pk")[:COUNTED])
-    found = looked_at.aggregate(
-        **{
-            state.value: Count("pk", filter=runs_shown_as(state, surroundings))
-            for state in Display
-            if not state.is_over
-        }
-    )
-    return {name: count for name, count in found.items() if count}
+    looked_at = Run.objects.filter(pk__in=newest.values("pk")[:COUNTED]).order_by()
+    shown = looked_at.annotate(shown=display_of_runs(surroundings))
+    return dict(shown.values_list("shown").annotate(Count("pk")))
 
 
 def _states(counts: dict[str, int]) -> list[Json]:

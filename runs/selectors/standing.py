@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Case, Exists, F, OuterRef, Q, Value, When
 
 from runs.domain.display import (
     BACKOFF,
@@ -35,6 +35,12 @@ _ACTIVE: Final = [status.value for status in ACTIVE]
 def runs_shown_as(state: Display, surroundings: Surroundings) -> Q:
     """Runs whose display state this is."""
     return _first_match(state, _run_columns(surroundings))
+
+
+def display_of_runs(surroundings: Surroundings) -> Case:
+    """The display state of each run as a column: the first row of the table that holds."""
+    columns = _run_columns(surroundings)
+    return Case(*(When(_any(row.where, columns), then=Value(row.state.value)) for row in TABLE))
 
 
 def tasks_shown_as(state: Display, surroundings: Surroundings) -> Q:
@@ -85,13 +91,18 @@ def tasks_waiting_for(reason: str, surroundings: Surroundings) -> Q:
 def _first_match(state: Display, columns: dict[str, Column]) -> Q:
     above = NEVER
     for row in TABLE:
-        here = NEVER
-        for where in row.where:
-            here = here | _all(where, columns)
+        here = _any(row.where, columns)
         if row.state is state:
             return here & ~above
         above = above | here
     return NEVER
+
+
+def _any(rows: Iterable[Where], columns: dict[str, Column]) -> Q:
+    found = NEVER
+    for where in rows:
+        found = found | _all(where, columns)
+    return found
 
 
 def _all(where: Where, columns: dict[str, Column]) -> Q:
