@@ -118,18 +118,16 @@ def test_tasks_are_filtered_as_they_are_shown(carol: Person):
     assert by_python["draft"]
 
 
-@pytest.mark.parametrize(
-    "name", ["runs", "tasks", "home", "notifications", "workers", "repositories", "lifecycle"]
-)
-def test_a_list_costs_the_same_for_one_row_and_for_thirty(client: Client, carol: Person, name: str):
+def test_a_list_costs_the_same_for_one_row_and_for_twelve(client: Client, carol: Person):
+    lists = ["runs", "tasks", "home", "notifications", "workers", "repositories", "lifecycle"]
     where = make.repository()
     make.queued_run(where, carol)
     make.worker()
-    few = queries(client, reverse(name))
-    for _ in range(29):
+    few = {name: queries(client, reverse(name)) for name in lists}
+    for _ in range(11):
         make.queued_run(where, carol)
         make.worker()
-    assert queries(client, reverse(name)) == few
+    assert {name: queries(client, reverse(name)) for name in lists} == few
 
 
 def test_the_page_of_a_run_costs_the_same_however_long_its_log_is(client: Client, carol: Person):
@@ -140,13 +138,13 @@ def test_the_page_of_a_run_costs_the_same_however_long_its_log_is(client: Client
     assert [queries(client, run_url(holder.run_id, tab)) for tab in TABS] == costs
 
 
-@pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize("status", [S.QUEUED, S.EXECUTING, S.WAITING_FOR_APPROVAL, S.SUCCEEDED])
-def test_every_tab_opens_in_every_kind_of_status(client: Client, carol: Person, status: RunStatus, tab: str):
+def test_every_tab_opens_in_every_kind_of_status(client: Client, carol: Person, status: RunStatus):
     run_id = make.queued_run().pk if status is S.QUEUED else make.run_in(status).run_id
-    answer = client.get(run_url(run_id, tab))
-    assert answer.status_code == 200
-    assert "style=" not in answer.content.decode()
+    for tab in TABS:
+        answer = client.get(run_url(run_id, tab))
+        assert answer.status_code == 200, tab
+        assert "style=" not in answer.content.decode(), tab
     assert ("data-live" in answer.content.decode()) is (status is not S.SUCCEEDED)
 
 
