@@ -64,7 +64,7 @@ ENVIRONMENT = (
         "Message broker, such as `redis://…`; by default, files",
     ),
     Variable("RUN_MAX_EVENTS", "10000", "Events of one run; at the limit it is wound down"),
-    Variable("RUN_MAX_LOG_BYTES", "52428800", "Bytes of all payloads of one run; the same happens"),
+    Variable("RUN_MAX_LOG_BYTES", "52428800", "Bytes of all payloads and facts of one run; the same happens"),
     Variable(
         "CIRCUIT_BREAKER_FAILURES",
         "5",

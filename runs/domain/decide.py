@@ -24,7 +24,7 @@ from runs.domain.follow_ups import follow_ups
 from runs.domain.log_limits import check_room
 from runs.domain.meanings import meaning
 from runs.domain.outcome import outcome
-from runs.domain.state import Changes, RunState
+from runs.domain.state import Changes, RunState, copied
 from runs.domain.table import CLAIM_EVENTS, PEOPLE_EVENTS, allowed_events, cell, posting_roles
 from runs.domain.versions import version_of
 from runs.domain.vocabulary import OWNER, Directive, Ev, Role, RunStatus
@@ -201,7 +201,7 @@ class _Writer:
             actor=Actor(str(actor.type), actor.id, actor.name),
             fence=self.lease_fence,
             payload=draft.payload,
-            facts=draft.facts,
+            facts=copied(draft.facts),  # what it was decided on must not move with the state
             recorded_at=now,
             occurred_at=command.occurred_at or now if parent == 0 else now,
             schema_version=version_of(draft.event),

@@ -33,7 +33,7 @@ def evolve(state: RunState, event: Event) -> Changes:
     changes = Changes()
     before = state.status
     state.sequence = event.sequence
-    state.log_bytes += len(canonical(event.payload))
+    state.log_bytes += len(canonical(event.payload)) + len(canonical(event.facts))
     state.updated_at = event.recorded_at
     if state.holder and event.actor.id == state.holder["worker_id"] and event.type not in leases.ENDING:
         state.progress_at = event.recorded_at

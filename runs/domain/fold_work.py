@@ -59,6 +59,7 @@ def close_attempt(
     if end is AttemptState.FAILED:
         state.attempts_failed += 1
         failure = failure or state.failure
+    state.attempts_aborted += end is AttemptState.ABORTED
     changes.attempt(
         state.attempt["number"],
         state=end.value,

@@ -102,13 +102,13 @@ def _finish_attempt(state: RunState, outcome: str, failure: Json | None = None) 
 
 
 def _after_attempt(state: RunState, event: Event, context: Context) -> Follow:
-    """A failed attempt is followed by one from a clean checkout while the budget has any."""
-    outcome = event.payload["outcome"]
-    if outcome == "succeeded" or state.is_terminal:
+    """One that came to nothing is followed by one from a clean checkout while the budget has any."""
+    if event.payload["outcome"] == "succeeded" or state.is_terminal:
         return
+    ended = state.attempts_failed + state.attempts_aborted
     if state.directive == Directive.WIND_DOWN:
         yield _cancel(state, cleanup="unknown")
-    elif outcome == "failed" and state.attempts_failed >= int(state.budget.get("max_attempts", 2)):
+    elif ended >= int(state.budget.get("max_attempts", 2)):
         yield fail(state, event.payload["failure"])
     else:
         patched = state.status != S.EXECUTING

@@ -26,7 +26,7 @@ _WORKING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """Events of one run, and bytes of all their payloads as JSON."""
+    """Events of one run, and bytes of all their payloads and facts as JSON."""
 
     events: int = 10_000
     size: int = 50 << 20

@@ -42,7 +42,7 @@ def run(owner_connection):
             " to_jsonb((state->>'log_bytes')::int + %s)) WHERE id = %s",
             [
                 event.sequence, event.hash, head, str(state["sequence"]),
-                len('{"raw":"' + RAW + '"}'), run.pk,
+                len('{"raw":"' + RAW + '"}') + len("{}"), run.pk,
             ],
         )  # fmt: skip
     run.refresh_from_db(fields=["state", "version"])

@@ -11,6 +11,7 @@ from runs.domain.errors import (
     BudgetExhausted,
     NotAllowedNow,
 )
+from runs.domain.facts import fingerprint
 from runs.domain.outcome import outcome
 from runs.domain.vocabulary import (
     Ev,
@@ -18,7 +19,7 @@ from runs.domain.vocabulary import (
     Role,
     RunStatus,
 )
-from tests.driver import Driver
+from tests.driver import Driver, failure_of
 
 pytestmark = pytest.mark.django_db
 
@@ -79,6 +80,10 @@ def test_money_spent_can_be_asked_for():
     driver = Driver.at(S.EXECUTING, policy=policy, budget={"max_cost_usd": "1.00"})
     driver.post(Ev.MODEL_DECISION, {"decision": "tool", "cost_usd": 1})
     assert (driver.state.gate or {})["gate"] == Gate.BUDGET
+    asked = driver.run.events.get(event_type=Ev.HUMAN_APPROVAL_REQUIRED)
+    assert asked.facts["subject_sha256"] == fingerprint(asked.facts["subject"]), (
+        "what is shown is what is sealed"
+    )
     with pytest.raises(NotAllowedNow, match="Raise the budget"):
         driver.decide(Ev.APPROVED)
     driver.post(Ev.BUDGET_RAISED, facts={"budget": {"max_cost_usd": "5"}})
@@ -153,11 +158,24 @@ def test_an_attempt_that_ended_while_judged_is_followed_by_one_that_mends():
     assert (driver.state.status, (driver.state.attempt or {})["number"]) == (S.EXECUTING, 2)
 
 
-def test_failed_attempts_are_used_up_then_a_new_run_starts():
+def _end_attempt(driver: Driver, how: str) -> None:
+    """In each of the ways in which an attempt comes to nothing."""
+    if how in ("failed", "aborted"):
+        driver.post(Ev.ATTEMPT_FINISHED, {"outcome": how, "failure": failure_of()}, role=Role.AGENT_RUNTIME)
+        return
+    driver.post(Ev.TOOL_REQUESTED)
+    driver.post(Ev.TOOL_COMPLETED)
+    driver.post(Ev.LEASE_RELEASED)  # its work since the last checkpoint, which there is none of, is gone
+    if not driver.state.is_terminal:
+        driver.claim()
+
+
+@pytest.mark.parametrize("ways", [("failed", "failed"), ("aborted", "aborted"), ("given back", "aborted")])
+def test_attempts_that_come_to_nothing_are_used_up_then_a_new_run_starts(ways: tuple[str, str]):
     driver = Driver.at(S.EXECUTING)
-    driver.post(Ev.ATTEMPT_FINISHED, role=Role.AGENT_RUNTIME)
+    _end_attempt(driver, ways[0])
     assert (driver.state.attempt or {})["number"] == 2
-    driver.post(Ev.ATTEMPT_FINISHED, role=Role.AGENT_RUNTIME)
-    assert driver.state.status == S.FAILED
+    _end_attempt(driver, ways[1])
+    assert (driver.state.status, driver.state.attempts_started) == (S.FAILED, 2)
     assert driver.task.status == "RUNNING"
     assert driver.follow().attempt_no == 2
