@@ -127,7 +127,7 @@ def lock_foremost(line: Line, *, labels: Sequence[str], stopped: Q, pr_begun: bo
     passed_over: list[str] = []
     while run_id := _reserve(in_line.exclude(pk__in=passed_over)):
         mine = in_line.filter(pk=run_id).select_related("task")
-        if run := mine.select_for_update(of=("self",), skip_locked=True).first():
+        if run := mine.select_for_update(of=("self",), skip_locked=True, no_key=True).first():
             return run
         passed_over.append(run_id)
     return None

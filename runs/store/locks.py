@@ -1,4 +1,7 @@
-"""Every lock of a row. Lock order: repository, run, task, approval."""
+"""Every lock of a row. Lock order: repository, run, task, approval.
+
+None is of the key: rows that merely refer to a locked one are inserted meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from runs.models import Repository, Run, Task
 
 def lock_repository(repository_id: str) -> Repository:
     """The repository, locked; first in the order."""
-    return Repository.objects.select_for_update().get(pk=repository_id)
+    return Repository.objects.select_for_update(no_key=True).get(pk=repository_id)
 
 
 def lock_run(run_id: str) -> Run:
@@ -33,7 +36,7 @@ def lock_run_text() -> str:
     """The statement that locks a run and reads it with its task; its rows are for ``locked_run``."""
     return (
         f"SELECT {columns_of(Run, 'r')}, {columns_of(Task, 't')} FROM runs r"  # noqa: S608  our own names
-        " JOIN tasks t ON t.id = r.task_id WHERE r.id = %s FOR UPDATE OF r"
+        " JOIN tasks t ON t.id = r.task_id WHERE r.id = %s FOR NO KEY UPDATE OF r"
     )
 
 
@@ -47,7 +50,7 @@ def locked_run(values: Sequence[Any]) -> Run:
 
 def lock_task(task_id: str) -> Task:
     """The task, locked; after its run."""
-    task = Task.objects.select_for_update(of=("self",)).filter(pk=task_id).first()
+    task = Task.objects.select_for_update(of=("self",), no_key=True).filter(pk=task_id).first()
     if task is None:
         raise NotFound
     return task

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from django.db import connection
+from django.db import connection, transaction
 
 
 def at_once(*actions: Callable[[], Any]) -> list[Any]:
@@ -21,14 +21,9 @@ def at_once(*actions: Callable[[], Any]) -> list[Any]:
     results: list[Any] = [None] * len(actions)
 
     def work(index: int, action: Callable[[], Any]) -> None:
-        try:
-            connection.ensure_connection()
-            barrier.wait(timeout=60)
-            results[index] = action()
-        except Exception as error:  # noqa: BLE001  the test looks at it
-            results[index] = error
-        finally:
-            connection.close()
+        connection.ensure_connection()
+        barrier.wait(timeout=60)
+        results[index] = _answer_of(action)
 
     threads = [threading.Thread(target=work, args=item) for item in enumerate(actions)]
     _run(threads)
@@ -59,6 +54,33 @@ def standing(count: int) -> Iterator[Callable[..., list[Any]]]:
     with ThreadPoolExecutor(count) as pool:
         yield lambda *actions: list(pool.map(begin, actions))
         list(pool.map(begin, [connection.close] * count))
+
+
+def behind(
+    owner: psycopg.Connection, first: Callable[[], Any], *others: Callable[[], Any], commits: bool = True
+) -> list[Any]:
+    """What ``first`` answered, then what each of the others did, who had to wait for it.
+
+    ``first`` acts in a transaction that stays open until the database itself says that all the others, each
+    on a connection of its own, wait for a lock; none of them has an answer by then.
+    """
+    with ThreadPoolExecutor(len(others)) as pool:
+        with transaction.atomic():
+            won = first()
+            waiting = [pool.submit(_answer_of, other) for other in others]
+            wait_until_blocked(owner, sessions=len(others))
+            assert not any(one.done() for one in waiting)
+            transaction.set_rollback(not commits)
+        return [won, *[one.result(timeout=60) for one in waiting]]
+
+
+def _answer_of(action: Callable[[], Any]) -> Any:
+    try:
+        return action()
+    except Exception as error:  # noqa: BLE001  the test looks at it
+        return error
+    finally:
+        connection.close()
 
 
 def wait_until_blocked(owner: psycopg.Connection, *, sessions: int = 1) -> None:

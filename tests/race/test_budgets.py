@@ -15,7 +15,7 @@ from runs.domain.vocabulary import MACHINE_ROLES, Ev, RunStatus
 from runs.models import Run, RunEvent
 from runs.models.spending import read_spending
 from tests.driver import Driver
-from tests.race.connections import at_once
+from tests.race.connections import at_once, behind
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TOGETHER = 10
@@ -33,6 +33,17 @@ def test_calls_of_one_moment_do_not_pass_the_limit_together():
     assert sum(isinstance(answer, service.Outcome) for answer in answers) == 4
     assert sum(isinstance(answer, BudgetExhausted) for answer in answers) == TOGETHER - 4
     assert driver.state.used["tool_calls"] == 4
+
+
+def test_the_call_that_comes_second_waits_and_then_finds_the_limit_reached(owner_connection):
+    driver = Driver.at(RunStatus.EXECUTING, budget={"max_tool_calls": 1})
+    by = driver.caller(*MACHINE_ROLES)
+    calls = [Command(Ev.TOOL_REQUESTED, driver.tool(), by, key, driver.token) for key in ("a", "b")]
+    _, refused = behind(
+        owner_connection, *[partial(service.apply_event, driver.run_id, call) for call in calls]
+    )
+    assert isinstance(refused, BudgetExhausted)
+    assert driver.state.used["tool_calls"] == 1
 
 
 def test_reports_of_one_moment_are_all_added_up():

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from runs import auth, leases, service, store
 from runs.domain.vocabulary import Directive, Ev, RunStatus
 from tests.driver import Driver
-from tests.race.connections import at_once, wait_until_blocked
+from tests.race.connections import at_once, behind
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -58,24 +57,14 @@ def test_cancel_and_claim_never_both_win(rounds):
 
 def test_a_cancel_waits_for_the_claim_in_hand(owner_connection: psycopg.Connection):
     driver = Driver.started()
-    done: list[Any] = []
-
-    def cancel() -> None:
-        try:
-            done.append(driver.direct(Ev.CANCEL_REQUESTED))
-        finally:
-            connection.close()
-
-    with transaction.atomic():
-        claim = leases.lease_claim(principal=auth.of_worker(driver.worker))
-        waiter = threading.Thread(target=cancel)
-        waiter.start()
-        wait_until_blocked(owner_connection)
-        assert done == []
-    waiter.join(timeout=60)
+    claim, cancelled = behind(
+        owner_connection,
+        lambda: leases.lease_claim(principal=auth.of_worker(driver.worker)),
+        lambda: driver.direct(Ev.CANCEL_REQUESTED),
+    )
     assert claim is not None
-    assert done[0].state.status == RunStatus.LEASED
-    assert done[0].state.directive == Directive.CANCEL
+    assert cancelled.state.status == RunStatus.LEASED
+    assert cancelled.state.directive == Directive.CANCEL
 
 
 def test_a_claim_passes_over_a_run_that_is_in_hand():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
-from django.db import connection, connections, transaction
 
 from approvals.models import ApprovalRequest, Decision
 from approvals.service import DecisionOutcome, approval_decide
@@ -17,28 +15,11 @@ from runs.domain.errors import ApprovalClosed, ApprovalDecided, Refusal
 from runs.domain.vocabulary import Ev, PersonRole, Risk, RunStatus
 from runs.models import OutboxMessage, Run, RunEvent
 from tests import factories as make
+from tests.race.connections import at_once, behind
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 WAITING = RunStatus.WAITING_FOR_APPROVAL
-
-
-def at_once(*acts: Callable[[], Any]) -> list[Any]:
-    """Each act in a thread with its own connection, begun together; results or refusals, in order."""
-    barrier = threading.Barrier(len(acts))
-
-    def begin(act: Callable[[], Any]) -> Any:
-        try:
-            connection.ensure_connection()
-            barrier.wait(timeout=20)
-            return act()
-        except Refusal as refusal:
-            return refusal
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return list(pool.map(begin, acts))
 
 
 def waiting(**fields: Any) -> tuple[str, ApprovalRequest]:
@@ -79,44 +60,13 @@ def test_of_two_opposite_decisions_one_wins_and_the_loser_is_told():
         assert moves(run_id) == ["approved" if winner == "bob" else "rejected"]
 
 
-def test_the_loser_waits_for_the_winner_and_then_learns_who_it_was():
+def test_the_loser_waits_for_the_winner_and_then_learns_who_it_was(owner_connection: psycopg.Connection):
     run_id, request = waiting()
     bob, carol = reviewer("bob"), reviewer("carol")
-    answers: list[Any] = []
-
-    def late() -> None:
-        try:
-            answers.append(says(request, carol, "reject")())
-        except Refusal as refusal:
-            answers.append(refusal)
-        finally:
-            connections.close_all()
-
-    with transaction.atomic():
-        says(request, bob)()
-        other = threading.Thread(target=late)
-        other.start()
-        wait_until_somebody_waits_for_me()
-        assert answers == []
-    other.join(timeout=20)
-    assert isinstance(answers[0], ApprovalDecided)
-    assert answers[0].extra["decided_by"] == ["bob"]
+    _, told = behind(owner_connection, says(request, bob), says(request, carol, "reject"))
+    assert isinstance(told, ApprovalDecided)
+    assert told.extra["decided_by"] == ["bob"]
     assert moves(run_id) == ["approved"]
-
-
-def wait_until_somebody_waits_for_me() -> None:
-    """Until another connection stands at a lock of this one; the database itself says so."""
-    mine = (
-        "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-    )
-    pause = threading.Event()
-    for _ in range(400):
-        with connection.cursor() as cursor:
-            cursor.execute(mine)
-            if cursor.fetchone()[0]:
-                return
-        pause.wait(0.025)
-    raise AssertionError("nobody waited")
 
 
 def test_approving_and_cancelling_at_once_leaves_one_story():
@@ -140,30 +90,30 @@ def test_approving_and_cancelling_at_once_leaves_one_story():
         assert Run.objects.get(pk=run_id).status == RunStatus.CANCELLED
 
 
-def test_a_double_click_is_one_decision_one_event_one_message():
+def test_a_double_click_is_one_decision_one_event_one_message(owner_connection: psycopg.Connection):
     run_id, request = waiting()
     bob = reviewer("bob")
-    results = at_once(*[says(request, bob)] * 4)
-    assert sorted(result.replayed for result in results) == [False, True, True, True]
+    results = behind(owner_connection, *[says(request, bob)] * 4)
+    assert [result.replayed for result in results] == [False, True, True, True]
     assert Decision.objects.filter(request=request).count() == 1
     assert moves(run_id) == ["approved"]
     assert OutboxMessage.objects.filter(stream=run_id, name="RunPrCreating").count() == 1
 
 
-def test_two_votes_at_once_make_a_quorum_of_two():
+def test_two_votes_at_once_make_a_quorum_of_two(owner_connection: psycopg.Connection):
     where = make.repository(policy={"approvals": {risk.value: 2 for risk in Risk}})
     run_id, request = waiting(where=where)
-    results = at_once(says(request, reviewer("bob")), says(request, reviewer("carol")))
-    assert sorted(result.votes_missing for result in results) == [0, 1]
+    results = behind(owner_connection, says(request, reviewer("bob")), says(request, reviewer("carol")))
+    assert [result.votes_missing for result in results] == [1, 0]
     assert moves(run_id) == ["approved"]
 
 
-def test_two_accounts_of_one_person_at_once_are_one_vote():
+def test_two_accounts_of_one_person_at_once_are_one_vote(owner_connection: psycopg.Connection):
     where = make.repository(policy={"approvals": {risk.value: 2 for risk in Risk}})
     run_id, request = waiting(where=where)
     bob = reviewer("bob")
     twin = auth.of_person(make.person(PersonRole.REVIEWER, name="bob-two", same_person_as=bob.person))
-    results = at_once(says(request, bob), says(request, twin))
-    assert sum(isinstance(result, Refusal) for result in results) == 1
+    _, refused = behind(owner_connection, says(request, bob), says(request, twin))
+    assert isinstance(refused, Refusal)
     assert moves(run_id) == []
     assert Decision.objects.filter(request=request).count() == 1

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection, transaction
 
 from runs import service
 from runs.domain.commands import Command
@@ -16,7 +15,7 @@ from runs.domain.errors import IdempotencyKeyReused, IllegalTransition, Sequence
 from runs.domain.vocabulary import MACHINE_ROLES, Ev, RunStatus
 from runs.models import OutboxMessage, RunEvent
 from tests.driver import Driver
-from tests.race.connections import at_once, wait_until_blocked
+from tests.race.connections import at_once, behind
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,24 +67,36 @@ def test_two_posts_of_one_moment_have_one_winner():
 
 def test_a_late_twin_waits_and_is_answered_from_the_log(owner_connection: psycopg.Connection):
     driver = Driver.at(RunStatus.LEASED)
-    command = _command(driver, Ev.WORKER_STARTED, "same")
-    late: list[service.Outcome] = []
+    post = partial(service.apply_event, driver.run_id, _command(driver, Ev.WORKER_STARTED, "same"))
+    first, *late = behind(owner_connection, post, post, post)
+    assert [(twin.replayed, twin.event.id) for twin in late] == [(True, first.event.id)] * 2
 
-    def post() -> None:
-        try:
-            late.append(service.apply_event(driver.run_id, command))
-        finally:
-            connection.close()
 
-    with transaction.atomic():
-        first = service.apply_event(driver.run_id, command)
-        twin = threading.Thread(target=post)
-        twin.start()
-        wait_until_blocked(owner_connection)
-    twin.join(timeout=60)
-    assert first.event is not None
-    assert late[0].event is not None
-    assert (late[0].replayed, late[0].event.id) == (True, first.event.id)
+def test_a_twin_of_what_came_to_nothing_is_applied_as_the_first(owner_connection: psycopg.Connection):
+    driver = Driver.at(RunStatus.LEASED)
+    post = partial(service.apply_event, driver.run_id, _command(driver, Ev.WORKER_STARTED, "same"))
+    lost, twin = behind(owner_connection, post, post, commits=False)
+    assert (twin.replayed, twin.event.id == lost.event.id) == (False, False)
+    assert driver.types().count(Ev.WORKER_STARTED) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "expected", "refusal"),
+    [("same", None, IdempotencyKeyReused), ("b", None, IllegalTransition), ("b", 3, SequenceConflict)],
+)
+def test_another_post_of_that_moment_waits_and_is_judged_by_what_came_first(
+    owner_connection: psycopg.Connection, key: str, expected: int | None, refusal: type[Exception]
+):
+    driver = Driver.at(RunStatus.LEASED)
+    first = _command(driver, Ev.WORKER_STARTED, "same")
+    second = replace(first, key=key, payload={"worker_version": "2"}, expected_sequence=expected)
+    _, refused = behind(
+        owner_connection,
+        partial(service.apply_event, driver.run_id, first),
+        partial(service.apply_event, driver.run_id, second),
+    )
+    assert isinstance(refused, refusal)
+    assert driver.types().count(Ev.WORKER_STARTED) == 1
 
 
 def test_a_refused_request_leaves_its_key_free():
