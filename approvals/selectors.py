@@ -254,7 +254,8 @@ def _returned(principal: Principal) -> list[Entry]:
 
 
 def _working_now(entry: Entry, runs: RunSurroundings) -> Entry:
-    around = runs.around(RunState.from_json(entry.request.run.state), covered_of(entry.request.task))
+    task = entry.request.task
+    around = runs.around(RunState.from_json(entry.request.run.state), covered_of(task), task.needs)
     return replace(entry, display=_display(entry.request, around))
 
 

@@ -22,8 +22,8 @@ from runs.domain.contract import lease_seconds
 from runs.domain.errors import ActorNotAllowed, LeaseLost
 from runs.domain.facts import Json
 from runs.domain.holds import Hold
+from runs.domain.offers import is_isolated
 from runs.domain.outgoing import full, has_limits
-from runs.domain.policy import ISOLATION
 from runs.domain.spending import Spent, caps_of
 from runs.domain.state import RunState
 from runs.domain.vocabulary import CLAIMABLE, Directive, Ev, Role, RunStatus
@@ -241,8 +241,7 @@ def _is_full(repository_id: str, policy: Json) -> bool:
 def _is_isolated_enough(principal: Principal, line: store.Line, required: str) -> bool:
     if line.role == Role.GIT_INTEGRATION:
         return True
-    offered = (principal.worker.isolation if principal.worker else "") or "none"
-    return ISOLATION.index(offered) >= ISOLATION.index(required)
+    return is_isolated(principal.worker.isolation if principal.worker else "", required)
 
 
 def lease_heartbeat(*, principal: Principal, run_id: str, token: str) -> Beat:

@@ -116,12 +116,14 @@ class Around:
     """What a run's wait depends on beside itself.
 
     ``now`` and all times are stamps. ``asked``: role → when a worker of that role last asked, that could
-    take this run. ``hold``: a hold in force. ``spend``: a spend cap that is reached. ``cap``: the limit of
-    runs at once that is reached.
+    take this run. ``lacks``: role → what no worker of that role offers and the run needs, in a sentence.
+    ``hold``: a hold in force. ``spend``: a spend cap that is reached. ``cap``: the limit of runs at once that
+    is reached.
     """
 
     now: str
     asked: Mapping[str, str] = field(default_factory=dict)
+    lacks: Mapping[str, str] = field(default_factory=dict)
     fresh_after: str = ""  #: who asked since then is there
     hold: Stop | None = None
     spend: Stop | None = None

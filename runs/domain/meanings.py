@@ -23,7 +23,7 @@ from runs.domain.errors import (
     NotAllowedNow,
 )
 from runs.domain.facts import Json, stamp
-from runs.domain.policy import ISOLATION
+from runs.domain.offers import is_isolated
 from runs.domain.state import RunState
 from runs.domain.table import allowed_events, cell
 from runs.domain.vocabulary import (
@@ -70,7 +70,7 @@ def _lease_acquired(state: RunState, command: Command, context: Context) -> Mean
 def _worker_started(state: RunState, command: Command, context: Context) -> Meaning:
     """A worker that offers less than it claimed with must not begin (``require_isolation``)."""
     offered, required = command.payload.get("isolation") or "none", context.policy["require_isolation"]
-    if ISOLATION.index(offered) < ISOLATION.index(required):
+    if not is_isolated(offered, required):
         raise docs.claims_otherwise("isolation", offered, f"the repository's policy: {required} at least")
     return _only_target(state, command), {}
 

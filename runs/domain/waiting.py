@@ -155,6 +155,8 @@ def _unleased(state: RunState, around: Around, due: str) -> Wait | None:
 
 def _in_line(role: Role, reason: str, since: str, around: Around, due: str) -> Wait:
     age = spell(moment(around.now) - moment(since))
+    if reason == NO_WORKER and (lacks := around.lacks.get(role)):
+        return Wait(NO_WORKER, since, due, "operator", f"Waiting {age}. {lacks}")
     if reason == NO_WORKER:
         asked = around.asked.get(role, "")
         seen = f"none has asked since {clock(asked, now=around.now)}" if asked else "none has ever asked"

@@ -100,7 +100,7 @@ def _display(
 def shown_run(run: Run, *, principal: Principal, surroundings: Surroundings, hrefs: Hrefs = api_href) -> Json:
     """``{display, waiting_for}`` of a run row with its task; ``waiting_for`` may be None. No query."""
     state, task = RunState.from_json(run.state), TaskState.from_json(run.task.state)
-    around = surroundings.around(state, covered_of(run.task))
+    around = surroundings.around(state, covered_of(run.task), run.task.needs)
     wait = waiting_for(state, task, around, surroundings.due(state, run.task.contract))
     display = display_for_run(
         state=state,
@@ -118,7 +118,8 @@ def shown_task(
     """``{display, waiting_for}`` of a task row and its latest run. No query."""
     state = RunState.from_json(run.state) if run else None
     told = TaskState.from_json(task.state)
-    around = surroundings.around(state or RunState(repository_id=task.repository_id), covered_of(task))
+    shown = state or RunState(repository_id=task.repository_id)
+    around = surroundings.around(shown, covered_of(task), task.needs)
     wait = waiting_for(state, told, around, surroundings.due(state, task.contract)) if state else None
     display = display_for_task(
         task=told, run=state, around=around, allowed=allowed_to(principal, task), hrefs=hrefs

@@ -21,6 +21,7 @@ from runs.domain.display import (
     Where,
 )
 from runs.domain.facts import moment
+from runs.domain.offers import is_isolated
 from runs.domain.vocabulary import ACTIVE, TASK_FINAL, Directive, Role, RunStatus, TaskStatus
 from runs.models import Lease, Run
 from runs.models.holds import runs_held
@@ -188,9 +189,18 @@ def _waiting(surroundings: Surroundings) -> Column:
 
 
 def _asked_for(surroundings: Surroundings) -> Q:
+    """Runs that somebody who asked lately could take; ``domain.offers.Asker`` as SQL."""
     found = NEVER
-    for roles, repositories, at in surroundings.askers:
-        if at >= surroundings.fresh_after:
-            here = Q(claim_role__in=sorted(roles))
-            found = found | (here & Q(repository_id__in=sorted(repositories)) if repositories else here)
+    git = Q(claim_role=Role.GIT_INTEGRATION.value)
+    for asker in surroundings.askers:
+        if asker.at >= surroundings.fresh_after:
+            too_weak = [
+                pk
+                for pk in surroundings.policies
+                if not is_isolated(asker.isolation, surroundings.isolation_in(pk))
+            ]
+            served = Q(needs__contained_by=sorted(asker.labels)) & ~Q(repository_id__in=too_weak)
+            here = Q(claim_role__in=sorted(asker.roles)) & (git | served)
+            only = Q(repository_id__in=sorted(asker.repositories)) if asker.repositories else ALWAYS
+            found = found | here & only
     return found

@@ -15,10 +15,12 @@ from runs.domain.clocks import Deadline, deadlines
 from runs.domain.display import Around, Stop
 from runs.domain.facts import Json, stamp
 from runs.domain.holds import Covered, Hold, longest
+from runs.domain.offers import Asker, Needs, lacking
 from runs.domain.outgoing import Full, Outgoing, full, has_limits
 from runs.domain.policy import Effective
 from runs.domain.spending import SpendScope, Spent, caps_of, next_day, reached
 from runs.domain.state import RunState
+from runs.domain.vocabulary import CLAIMABLE, RunStatus
 from runs.models import Hold as HoldRow
 from runs.models import Lease, WorkerAccount
 from runs.models.spending import read_spending, runs_over_spend
@@ -38,22 +40,22 @@ class Surroundings:
     policies: dict[str, Effective] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)  #: repository id → active leases
     outgoing: dict[str, Outgoing] = field(default_factory=dict)  #: of repositories with a limit on it
-    askers: tuple[tuple[frozenset[str], frozenset[str], str], ...] = ()  #: (roles, repositories, last asked)
+    askers: tuple[Asker, ...] = ()
     holds: tuple[Hold, ...] = ()
     platform_cap: Decimal | None = None
     spent: Spent = field(default_factory=dict)
     stuck: frozenset[str] = frozenset()  #: ids of runs whose open request nobody is left to decide
 
-    def around(self, state: RunState, covered: Covered) -> Around:
-        """What this run's wait depends on; ``covered`` is what of its task holds and caps look at."""
-        asked: dict[str, str] = {}
-        for roles, repositories, at in self.askers:
-            if not repositories or state.repository_id in repositories:
-                asked.update({role: max(at, asked.get(role, "")) for role in roles})
+    def around(self, state: RunState, covered: Covered, labels: Iterable[str]) -> Around:
+        """What this run's wait depends on; ``covered`` is what of its task holds and caps look at, ``labels``
+        what it needs of a worker."""
+        needs = Needs(frozenset(labels), self.isolation_in(state.repository_id))
+        asked, lacks = self._workers_for(state, needs)
         cap = self._cap_reached(state.repository_id)
         return Around(
             stamp(self.now),
             asked,
+            lacks,
             self.fresh_after,
             hold=self._hold(covered),
             spend=self._spend_cap(covered),
@@ -61,6 +63,20 @@ class Surroundings:
             full=self._full(state.repository_id),
             undecidable=state.id in self.stuck,
         )
+
+    def _workers_for(self, state: RunState, needs: Needs) -> tuple[dict[str, str], dict[str, str]]:
+        """For the role that it waits for: when somebody last asked who could take it, else what lacks."""
+        role = CLAIMABLE.get(RunStatus(state.status)) if state.status else None
+        if role is None:
+            return {}, {}
+        known = [asker for asker in self.askers if asker.is_for(role, state.repository_id)]
+        fit = [asker.at for asker in known if asker.offers(role, needs)]
+        return ({role: max(fit)}, {}) if fit else ({}, {role: lacking(known, needs)})
+
+    def isolation_in(self, repository_id: str) -> str:
+        """The least isolation that the repository's policy asks for."""
+        policy = self.policies.get(repository_id)
+        return str(policy.values["require_isolation"]) if policy else "none"
 
     def _hold(self, covered: Covered) -> Stop | None:
         hold = longest(self.holds, covered)
@@ -136,10 +152,12 @@ def read_surroundings(*, repository_ids: Iterable[str]) -> Surroundings:
         stuck=stuck_in(ids),
         held=dict(counted),
         askers=tuple(
-            (
-                frozenset(worker.roles),
-                frozenset(repository.pk for repository in worker.repositories.all()),
-                stamp(worker.last_asked_at) if worker.last_asked_at else "",
+            Asker(
+                roles=frozenset(worker.roles),
+                repositories=frozenset(repository.pk for repository in worker.repositories.all()),
+                at=stamp(worker.last_asked_at) if worker.last_asked_at else "",
+                labels=frozenset(worker.offers),
+                isolation=worker.isolation or "none",
             )
             for worker in workers.prefetch_related("repositories")
         ),

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from runs import service, store
+from agentplatform.clock import database_now
+from runs import leases, service, store
 from runs.auth import of_person
 from runs.domain.display import Display
 from runs.domain.facts import Json
 from runs.domain.vocabulary import Ev, PersonRole, Role, RunStatus
 from runs.domain.waiting import REASONS
-from runs.models import Policy, Run, Task
+from runs.models import Policy, Run, Task, WorkerAccount
 from runs.selectors.display import shown_run, shown_task
 from runs.selectors.standing import runs_shown_as, runs_waiting_for, tasks_shown_as
 from runs.selectors.surroundings import Surroundings, read_surroundings
@@ -120,6 +121,28 @@ def test_a_run_that_nobody_takes_waits_although_somebody_remarked_on_it():
     found = said(run.pk, later=timedelta(minutes=5))
     assert (found["display"]["state"], found["waiting_for"]["reason"]) == ("waiting", "no_worker")
     assert found["waiting_for"]["since"] == run.state["not_before"]
+
+
+@pytest.mark.parametrize(
+    ("needs", "policy", "says"),
+    [
+        (["gpu"], {}, "No worker offers gpu: start one with --label gpu"),
+        ([], {"require_isolation": "vm"}, "No worker offers isolation vm"),
+        (["python"], {}, ""),
+    ],
+)
+def test_a_run_that_no_worker_can_take_says_what_lacks(needs, policy, says):
+    machine = factories.worker(labels=("python",))
+    assert leases.lease_claim(principal=machine.principal, isolation="process") is None
+    run = factories.queued_run(factories.repository(policy=policy), needs=needs)
+    WorkerAccount.objects.update(last_asked_at=database_now() + timedelta(minutes=5))  # it asks on and on
+    found = said(run.pk, later=timedelta(minutes=5))
+    if not says:
+        assert found["waiting_for"]["reason"] == "queue"
+        return
+    assert (found["display"]["state"], found["waiting_for"]["reason"]) == ("waiting", "no_worker")
+    assert says in found["waiting_for"]["sentence"]
+    assert found["waiting_for"]["whose_move"] == "operator"
 
 
 @pytest.mark.parametrize("others", [0, 1])

@@ -34,7 +34,7 @@ from runs.domain.waiting import REASONS, waiting_for
 NOW = "2026-07-03T10:06:00.000000Z"
 LATER = "2026-07-03T12:00:00.000000Z"
 FRESH = "2026-07-03T10:05:00.000000Z"
-AROUND = Around(NOW, dict.fromkeys(("worker", "agent_runtime", "verifier", "judge"), NOW), FRESH)
+AROUND = Around(NOW, dict.fromkeys(("worker", "agent_runtime", "verifier", "judge"), NOW), fresh_after=FRESH)
 HOLDER = {"worker_id": "wrk_1", "worker_name": "eu-3", "since": "2026-07-03T10:02:00.000000Z"}
 
 
@@ -161,7 +161,7 @@ def test_a_backoff_waits_and_says_until_when():
 
 
 def test_a_fresh_run_is_queued_and_an_old_one_without_workers_waits():
-    nobody = Around(NOW, {"verifier": "2026-07-03T10:02:00.000000Z"}, FRESH)
+    nobody = Around(NOW, {"verifier": "2026-07-03T10:02:00.000000Z"}, fresh_after=FRESH)
     assert shown(run(RunStatus.QUEUED), around=nobody) is Display.QUEUED
     old = run(RunStatus.PATCH_READY, idle_since="2026-07-03T10:02:00.000000Z")
     assert shown(old, around=nobody) is Display.WAITING
@@ -169,6 +169,18 @@ def test_a_fresh_run_is_queued_and_an_old_one_without_workers_waits():
     assert wait is not None
     assert wait.sentence == "Waiting 4 min for a worker with role verifier: none has asked since 10:02."
     assert wait.whose_move == "verifier"
+
+
+def test_what_no_worker_offers_is_named_with_the_way_out():
+    lacks = {"worker": "No worker offers gpu: start one with --label gpu, or ask again without it."}
+    wait = waiting_for(
+        run(RunStatus.QUEUED, idle_since="2026-07-03T10:02:00.000000Z"),
+        task(),
+        Around(NOW, lacks=lacks, fresh_after=FRESH),
+    )
+    assert wait is not None
+    assert (wait.reason, wait.whose_move) == ("no_worker", "operator")
+    assert wait.sentence == f"Waiting 4 min. {lacks['worker']}"
 
 
 def test_a_hold_and_a_full_repository_are_named():
@@ -239,7 +251,7 @@ def test_an_open_pull_request_can_not_be_stopped():
 
 def test_retry_now_is_offered_only_in_a_backoff():
     state = run(RunStatus.QUEUED, idle_since="2026-07-03T09:00:00.000000Z")
-    lonely = standing_of_run(state, task(), Around(NOW, {}, FRESH))
+    lonely = standing_of_run(state, task(), Around(NOW, fresh_after=FRESH))
     assert [row.name for row in possible_actions(Display.WAITING, lonely)] == ["cancel"]
 
 
