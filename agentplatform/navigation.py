@@ -19,8 +19,10 @@ _DEMO: Final = "Demonstration mode: sample people and work; whoever uses this ma
 
 def nav(request: HttpRequest) -> dict[str, Any]:
     """``nav = {reviews, unread, roles, holds, demo}`` for somebody signed in; nothing for strangers, nor for
-    a part of a page, which has no shell."""
+    admin and parts of pages, which have no such shell."""
     if not isinstance(getattr(request, "user", None), Person) or request.headers.get("HX-Request"):
+        return {}
+    if request.resolver_match and request.resolver_match.app_name == "admin":
         return {}
     principal = principal_of(request)
     counted: int | None = getattr(request, COUNTED, None)

@@ -245,7 +245,7 @@ DATABASE_APP_ROLE = DATABASES["default"]["USER"]
 DATABASE_OWNER_URL = (
     EMBEDDED_SERVER.owner_url if EMBEDDED_DATABASE else env.text("DATABASE_OWNER_URL") or DATABASE_URL
 )
-APPEND_ONLY_TABLES = ("run_events", "task_events")
+APPEND_ONLY_TABLES = ("run_events", "task_events", "audit_entries")
 
 # --- Sign-in and browser security ------------------------------------------
 
@@ -266,6 +266,7 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_VERBOSE = False
 AXES_LOCKOUT_TEMPLATE = "accounts/locked.html"
 
+SESSION_ENGINE = "runs.models.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_HTTPONLY = True

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import prometheus_client
+from django.contrib.auth.signals import user_logged_in
 
 from approvals.asking import clock
 from approvals.folding import REQUESTS
@@ -15,6 +16,7 @@ from runs import outbox, projections, service, timeouts
 from runs.auth import Principal
 from runs.selectors import reviews
 from runs.selectors.attention import AttentionCollector
+from runs.web.accounts import remember_where
 
 
 def connect() -> None:
@@ -31,6 +33,7 @@ def connect() -> None:
     reviews.ask(_turns)
     prometheus_client.REGISTRY.register(AttentionCollector())
     reviews.ask_stuck(_stuck)
+    user_logged_in.connect(remember_where, dispatch_uid="agentplatform.sessions")
 
 
 def _cancel_parts(message: outbox.Message) -> None:

@@ -31,7 +31,9 @@ class ApprovalRequestAdmin(History):
 
     list_display = ("id", "run_id", "gate", "status", "version", "effective_risk", "requested_at", "due_at")
     list_filter = ("status", "gate", "effective_risk")
-    search_fields = ("=id", "=run__id")
+    search_fields = ("id__exact", "run_id__exact")
+    ordering = ("-requested_at", "-id")
+    heavy = ("subject", "guards", "owners")
     inlines = (AskedPersonInline, DecisionInline)
 
 
@@ -42,4 +44,5 @@ class DecisionAdmin(History):
     list_display = ("request_id", "by", "decision", "version", "override", "at")
     list_select_related = ("by",)
     list_filter = ("decision", "override")
-    search_fields = ("=request__id", "by__username")
+    search_fields = ("request_id__exact", "by__username__exact")
+    ordering = ("-pk",)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -120,16 +119,6 @@ def _machine(worker: WorkerAccount, repositories: Iterable[str]) -> Principal:
 # --- tokens ---------------------------------------------------------------------------------------
 
 
-def new_token(*, worker: WorkerAccount | None = None, person: Person | None = None, name: str = "",
-              expires_at: datetime | None = None) -> tuple[ApiToken, str]:  # fmt: skip
-    """A token and its secret of 256 bits, which is shown now and never again."""
-    token = ApiToken(worker=worker, person=person, name=name, expires_at=expires_at)
-    secret = f"{token.pk}.{secrets.token_urlsafe(32)}"
-    token.secret_sha256 = hashlib.sha256(secret.encode()).hexdigest()
-    token.save()
-    return token, secret
-
-
 @dataclass(frozen=True, slots=True)
 class Bearer:
     """A token in force, whom it speaks for, and the database's clock when it was looked up."""
@@ -149,13 +138,30 @@ def find_bearer(secret: str) -> Bearer | None:
         return None
     now, repositories, grants, *values = found
     token, worker, person = _bearer_rows(values)
-    if token.revoked_at or (token.expires_at and token.expires_at <= now):
+    if not token.is_in_force(now):
         return None
     if worker and not worker.disabled_at:
-        return Bearer(token, _machine(worker, repositories), now)
+        return Bearer(token, _narrowed(_machine(worker, repositories), token.roles), now)
     if person and person.is_active:
-        return Bearer(token, _somebody(person, json.loads(grants or "[]")), now)
+        return Bearer(token, _narrowed(_somebody(person, json.loads(grants or "[]")), token.roles), now)
     return None
+
+
+def _narrowed(principal: Principal, roles: Sequence[str]) -> Principal:
+    """The owner of a token in those of their roles that the token names; it never gives one they lack."""
+    if not roles:
+        return principal
+    if principal.worker is not None:
+        principal.worker.roles = [role for role in principal.worker.roles if role in roles]
+        return principal
+    # Every role reads, and an admin has them all.
+    kept = {
+        (role, where)
+        for had, where in principal.grants
+        for role in roles
+        if role in (had, P.VIEWER) or had == P.ADMIN
+    }
+    return replace(principal, grants=frozenset(kept))
 
 
 def _bearer_rows(values: list[Any]) -> tuple[ApiToken, WorkerAccount | None, Person | None]:

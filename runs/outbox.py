@@ -81,6 +81,11 @@ def register(
     store.CONSUMERS[name] = None if wants is None else frozenset(wants)
 
 
+def consumers() -> tuple[str, ...]:
+    """Their names."""
+    return tuple(_consumers)
+
+
 _senders: list[Callable[[Relayed], None]] = []
 
 

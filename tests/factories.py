@@ -48,7 +48,7 @@ def person(*roles: PersonRole, name: str = "", repository: Repository | None = N
 
 def person_token(somebody: Person) -> str:
     """A personal API token."""
-    return auth.new_token(person=somebody)[1]
+    return service.token_create(by=service.COMMAND_LINE, person=somebody)[1]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def worker(
         name=name or new_id("worker"), roles=[role.value for role in chosen], labels=list(labels)
     )
     account.repositories.set(repositories)
-    return Machine(account, auth.new_token(worker=account)[1])
+    return Machine(account, service.token_create(by=service.COMMAND_LINE, worker=account)[1])
 
 
 # --- repositories ---------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from django import forms
 from django.contrib import admin
 
 from approvals import models
+from runs.admin.base import Managed
 
 
 @admin.register(models.Team)
-class TeamAdmin(admin.ModelAdmin):
+class TeamAdmin(Managed):
     """Teams: they are asked, they get no rights."""
 
     list_display = ("name",)
@@ -46,7 +47,7 @@ class HandleForm(_EitherForm):
 
 
 @admin.register(models.Handle)
-class HandleAdmin(admin.ModelAdmin):
+class HandleAdmin(Managed):
     """Who is meant by a handle."""
 
     form = HandleForm
@@ -65,7 +66,7 @@ class RepositoryOwnerForm(_EitherForm):
 
 
 @admin.register(models.RepositoryOwner)
-class RepositoryOwnerAdmin(admin.ModelAdmin):
+class RepositoryOwnerAdmin(Managed):
     """Who is asked where CODEOWNERS names nobody."""
 
     form = RepositoryOwnerForm
@@ -95,7 +96,7 @@ class AbsenceForm(forms.ModelForm):
 
 
 @admin.register(models.Absence)
-class AbsenceAdmin(admin.ModelAdmin):
+class AbsenceAdmin(Managed):
     """Absences: people say so themselves; here for those who fell ill."""
 
     form = AbsenceForm

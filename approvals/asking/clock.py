@@ -13,10 +13,12 @@ from typing import Final
 
 import structlog
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from agentplatform.clock import database_now
 from approvals.asking.ask import Reasons, choose, open_request, tell_turn, turn_to
 from approvals.asking.eligible import eligible_people, people_with
+from approvals.asking.owners import kept_owners
 from approvals.models import Absence, ApprovalRequest, AskedPerson
 from approvals.notices.tell import settle
 from approvals.notices.words import moment_words
@@ -48,7 +50,7 @@ def tick() -> list[Swept]:
     now = database_now()
     absences = Absence.objects.filter(handed_over_at=None, starts_at__lte=now, ends_at__gt=now)
     requests = ApprovalRequest.objects.filter(status=ApprovalStatus.OPEN, clock_at__lte=now)
-    done: list[Swept] = []
+    done: list[Swept] = [_safely(pk, "leaver", _leave_to_others) for pk in left_behind()[:BATCH]]
     done += [_safely(pk, "absence", _hand_over) for pk in absences.values_list("pk", flat=True)[:BATCH]]
     done += [
         _safely(pk, "request", _act)
@@ -132,6 +134,27 @@ def _hand_over(absence_id: str) -> str:
     # The condition makes one of several say so.
     mine = Absence.objects.filter(pk=absence_id, handed_over_at=None)
     return "handed over" if mine.update(handed_over_at=database_now()) else ""
+
+
+def left_behind() -> QuerySet:
+    """Ids of open requests that are still asked of, or assigned to, somebody who has left. One query."""
+    gone = Q(assigned__is_active=False) | Q(asked__person__is_active=False)
+    open_ones = ApprovalRequest.objects.filter(gone, status=ApprovalStatus.OPEN)
+    return open_ones.order_by("pk").values_list("pk", flat=True).distinct()
+
+
+@transaction.atomic
+def _leave_to_others(approval_id: str) -> str:
+    """Whoever is inactive is asked no more: the others who own it are, or everybody who may decide."""
+    request = open_request(approval_id)
+    if request is None:
+        return ""
+    if request.assigned is not None and not request.assigned.is_active:
+        request.assigned = None
+        request.save(update_fields=["assigned"])
+    settle(request.pk, "Who was asked has left.")
+    turn_to(request, kept_owners(request), cause="left")
+    return "left to others"
 
 
 @transaction.atomic

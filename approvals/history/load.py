@@ -72,9 +72,7 @@ def _check() -> None:
 def _places() -> list[Repository]:
     folder = Path(settings.DATA_DIR) / "demo"
     return [
-        service.repository_create(
-            name=place.name, url=make_remote(_free(folder, place)), policy=_POLICY, by="demonstration"
-        )
+        service.repository_create(name=place.name, url=make_remote(_free(folder, place)), policy=_POLICY)
         for place in PLACES
     ]
 

@@ -13,9 +13,11 @@ from agentplatform.clock import database_now
 from approvals import models
 from approvals.notices.chat import problem_of
 from approvals.notices.guard import url_problem
-from approvals.notices.webhooks import EVENTS, OVERLAP, secret_of, secret_renew, webhook_resume
+from approvals.notices.webhooks import OVERLAP, secret_of, secret_renew, webhook_resume
 from approvals.notices.words import KINDS
-from runs.admin.base import History
+from runs.admin.base import History, Managed, needs_reason
+from runs.admin.lists import by_word
+from runs.domain.tasks import DOMAIN_EVENTS
 from runs.models import Delivery
 
 
@@ -23,7 +25,7 @@ class WebhookForm(forms.ModelForm):
     """A webhook; its address is looked at here, and again at every connection."""
 
     events = forms.MultipleChoiceField(
-        choices=[(name, name) for name in EVENTS],
+        choices=[(name, name) for name in DOMAIN_EVENTS],
         required=False,
         widget=forms.CheckboxSelectMultiple,
         help_text="None chosen: a task completed, failed, was rejected or needs a person.",
@@ -42,7 +44,7 @@ class WebhookForm(forms.ModelForm):
 
 
 @admin.register(models.Webhook)
-class WebhookAdmin(admin.ModelAdmin):
+class WebhookAdmin(Managed):
     """Webhooks. A secret is shown when it is made; a paused one goes on from where its line stopped."""
 
     form = WebhookForm
@@ -68,7 +70,7 @@ class WebhookAdmin(admin.ModelAdmin):
         waiting = Delivery.objects.filter(consumer=webhook.receiver, state=Delivery.PENDING)
         return waiting[:1_000].count()
 
-    def save_model(self, request: HttpRequest, obj: models.Webhook, form: Any, change: bool) -> None:  # noqa: FBT001  Django's signature
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:  # noqa: FBT001  Django's signature
         """Show the secret of a new one, once."""
         super().save_model(request, obj, form, change)
         if not change:
@@ -80,25 +82,35 @@ class WebhookAdmin(admin.ModelAdmin):
     @admin.action(description="Make a new secret; the old one signs along for a day", permissions=["change"])
     def renew_secret(self, request: HttpRequest, queryset: QuerySet[models.Webhook]) -> None:
         """Rotate the secrets of the chosen webhooks."""
+        if needs_reason(request):
+            return
         for webhook in queryset:
+            before = self.look(webhook)
             self._show(request, webhook, secret_renew(webhook))
-            self.log_change(request, webhook, f"A new secret; the old one holds for {OVERLAP}.")
+            self.log_act(request, webhook, before, f"A new secret; the old one holds for {OVERLAP}.")
 
     @admin.action(description="Go on with a paused one", permissions=["change"])
     def resume(self, request: HttpRequest, queryset: QuerySet[models.Webhook]) -> None:
         """Ask the chosen webhooks again."""
+        if needs_reason(request):
+            return
         for webhook in queryset:
+            before = self.look(webhook)
             webhook_resume(webhook)
-            self.log_change(request, webhook, "Goes on.")
+            self.log_act(request, webhook, before, "Goes on.")
         messages.success(request, f"{len(queryset)} go on.")
 
     @admin.action(description="Send what was parked again", permissions=["change"])
     def send_parked_again(self, request: HttpRequest, queryset: QuerySet[models.Webhook]) -> None:
         """Put parked messages of the chosen webhooks back in line."""
-        parked = Delivery.objects.filter(
-            consumer__in=[webhook.receiver for webhook in queryset], state=Delivery.PARKED
-        )
-        count = parked.update(state=Delivery.PENDING, tries=0, next_try_at=database_now(), error="")
+        if needs_reason(request):
+            return
+        count = 0
+        for webhook in queryset:
+            parked = Delivery.objects.filter(consumer=webhook.receiver, state=Delivery.PARKED)
+            again = parked.update(state=Delivery.PENDING, tries=0, next_try_at=database_now(), error="")
+            self.log_act(request, webhook, self.look(webhook), f"Sent {again} parked messages again.")
+            count += again
         messages.success(request, f"{count} back in line.")
 
 
@@ -127,7 +139,7 @@ class RoomForm(forms.ModelForm):
 
 
 @admin.register(models.Room)
-class RoomAdmin(admin.ModelAdmin):
+class RoomAdmin(Managed):
     """Chat rooms."""
 
     form = RoomForm
@@ -147,7 +159,8 @@ class PreferenceAdmin(History):
 
     list_display = ("person", "needs_review", "blocked", "failed", "completed")
     list_select_related = ("person",)
-    search_fields = ("=person__username",)
+    search_fields = ("person__username__exact",)
+    ordering = ("-pk",)
 
 
 @admin.register(models.Notice)
@@ -157,7 +170,8 @@ class NoticeAdmin(History):
     list_display = ("created_at", "person", "room", "kind", "title", "read_at", "settled_at", "letter")
     list_select_related = ("person", "room", "letter")
     list_filter = ("kind",)
-    search_fields = ("=subject", "=person__username")
+    search_fields = ("subject__exact", "person__username__exact")
+    ordering = ("-pk",)
 
 
 @admin.register(models.Letter)
@@ -166,17 +180,21 @@ class LetterAdmin(History):
 
     list_display = ("id", "person", "room", "state", "tries", "next_try_at", "sent_at", "error")
     list_select_related = ("person", "room")
-    list_filter = ("state",)
-    search_fields = ("=id", "=person__username")
+    list_filter = (by_word("state", (models.Letter.PENDING, models.Letter.SENT, models.Letter.PARKED)),)
+    search_fields = ("id__exact", "person__username__exact")
+    ordering = ("-pk",)
     actions = ("send_again",)
 
-    @admin.action(description="Send parked letters again", permissions=["send_again"])
+    @admin.action(description="Send parked letters again", permissions=["operate"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[models.Letter]) -> None:
         """Put parked letters back in line; one for each receiver is in hand at a time."""
+        if needs_reason(request):
+            return
         count = 0
         for letter in queryset.filter(state=models.Letter.PARKED):
             receiver = {"person_id": letter.person_id, "room_id": letter.room_id}
             if not models.Letter.objects.filter(**receiver, state=models.Letter.PENDING).exists():
+                before = self.look(letter)
                 letter.state, letter.tries, letter.next_try_at, letter.error = (
                     "pending",
                     0,
@@ -184,9 +202,6 @@ class LetterAdmin(History):
                     "",
                 )
                 letter.save(update_fields=["state", "tries", "next_try_at", "error"])
+                self.log_act(request, letter, before, "Sent again.")
                 count += 1
         messages.success(request, f"{count} back in line.")
-
-    def has_send_again_permission(self, request: HttpRequest) -> bool:
-        """Admins may."""
-        return request.user.is_active and request.user.is_superuser

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
@@ -50,6 +52,8 @@ class Preference(models.Model):
 
 class Room(models.Model):
     """A chat room, or whatever else Apprise reaches. Only admins set addresses: they hold secrets."""
+
+    SECRET_FIELDS: ClassVar = ("address",)
 
     id = models.CharField(primary_key=True, max_length=40, default=room_id, editable=False)
     name = models.CharField(max_length=100, unique=True)

@@ -33,18 +33,11 @@ from approvals.notices.tell import News, tell
 from approvals.notices.words import Kind
 from runs import outbox
 from runs.domain.facts import Json
-from runs.domain.table import domain_event, edges
-from runs.domain.tasks import TASK_DOMAIN_EVENTS
 from runs.models import Run, Task, TaskEvent
 from runs.outbox import MAX_TRIES, Message, Parcel, Relayed, wait_after
 
 log = structlog.get_logger(__name__)
 
-#: Every domain event, of tasks and of runs.
-EVENTS: Final = (
-    *TASK_DOMAIN_EVENTS.values(),
-    *dict.fromkeys(filter(None, (domain_event(*edge) for edge in edges()))),
-)
 #: What a webhook is told without saying what it wants: one message for each cause that people hear of.
 DEFAULT_EVENTS: Final = ("TaskCompleted", "TaskFailed", "TaskRejected", "TaskWaiting")
 #: Failures one after the other, after which a webhook is paused.

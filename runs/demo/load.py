@@ -16,10 +16,12 @@ from runs import auth, service
 from runs.demo.people import PEOPLE, SAM, DemoPerson
 from runs.demo.repository import NAME, POLICY, make_remote
 from runs.demo.tasks import TASKS
+from runs.domain.commands import Caller
 from runs.domain.errors import NotAllowedNow
 from runs.domain.vocabulary import Role
 from runs.models import Person, Repository, Task, WorkerAccount
 
+_BY: Final = Caller("", "demonstration", frozenset())
 _WORKER: Final = "reference-worker"
 _WORKER_ROLES: Final = (Role.WORKER, Role.AGENT_RUNTIME, Role.VERIFIER, Role.JUDGE)
 
@@ -64,7 +66,7 @@ def demo_load() -> str:
     url = make_remote(_new_place())
     with transaction.atomic():
         accounts = _in_words([*(_person(person) for person in PEOPLE), *_worker()])
-        repository = service.repository_create(name=NAME, url=url, policy=POLICY, by="demonstration")
+        repository = service.repository_create(name=NAME, url=url, policy=POLICY, by=_BY)
         sam = auth.of_person(Person.objects.get(username=SAM.name)).caller
         for data in TASKS:
             service.task_create(data={**data, "submit": True}, repository=repository, by=sam)
@@ -75,15 +77,17 @@ def demo_load() -> str:
 
 def _person(person: DemoPerson) -> Account:
     password = secrets.token_urlsafe(9)
-    service.person_create(name=person.name, roles=[role.value for role in person.roles], password=password)
+    roles = [role.value for role in person.roles]
+    service.person_create(name=person.name, roles=roles, password=password, by=_BY)
     return Account(person.name, f"{person.part}: {person.does}", password)
 
 
 def _worker() -> list[Account]:
     if WorkerAccount.objects.filter(roles__contains=[Role.WORKER.value]).exists():
         return []
-    worker = service.worker_create(name=_WORKER, roles=[role.value for role in _WORKER_ROLES])
-    return [Account(_WORKER, "a worker's token", auth.new_token(worker=worker, name="demonstration")[1])]
+    worker = service.worker_create(name=_WORKER, roles=[role.value for role in _WORKER_ROLES], by=_BY)
+    _, secret = service.token_create(by=_BY, worker=worker, name="demonstration")
+    return [Account(_WORKER, "a worker's token", secret)]
 
 
 def _folder() -> Path:

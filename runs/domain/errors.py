@@ -19,6 +19,14 @@ class Refusal(Exception):  # noqa: N818  a refusal is an answer, not a fault
         self.extra = extra
         super().__init__(self.detail)
 
+    @property
+    def in_words(self) -> str:
+        """The sentence for a page: of a form's errors the first of each field, of guards those that fail."""
+        fields = self.extra.get("errors") or {}
+        named = "; ".join(f"{name} {texts[0]}" for name, texts in fields.items())
+        failed = [str(guard["name"]) for guard in self.extra.get("guards") or () if not guard["passed"]]
+        return named or self.detail + (f" Failing: {', '.join(failed)}." if failed else "")
+
 
 class Malformed(Refusal):
     """The body is not strict JSON; mend it and send it again."""

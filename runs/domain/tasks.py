@@ -8,6 +8,7 @@ from typing import Final
 
 from runs.domain.facts import Event, Json
 from runs.domain.state import RunState
+from runs.domain.table import domain_event, edges
 from runs.domain.vocabulary import TASK_FINAL, Ev, RunStatus, TaskEv, TaskStatus
 
 T = TaskStatus
@@ -51,6 +52,11 @@ TASK_DOMAIN_EVENTS: Final = {
     TaskEv.TASK_FAILED: "TaskFailed",
     TaskEv.TASK_CANCELLED: "TaskCancelled",
 }
+#: Every domain event, of tasks and of runs.
+DOMAIN_EVENTS: Final = (
+    *TASK_DOMAIN_EVENTS.values(),
+    *dict.fromkeys(filter(None, (domain_event(*edge) for edge in edges()))),
+)
 _CELLS: Final = {(row.event, source): row for row in TASK_ROWS for source in row.sources}
 TASK_MOVES: Final = tuple(
     sorted({(s, r.target) for r in TASK_ROWS for s in r.sources if r.target and r.target is not s})

@@ -1,5 +1,6 @@
 """Columns, constraints, triggers and FSM edges. No decisions."""
 
+from runs.models.audit import AuditEntry
 from runs.models.checks import Alarm, FoldCheckpoint, LogCheck
 from runs.models.holds import Hold
 from runs.models.logs import LiveLog, LogChunk
@@ -7,6 +8,7 @@ from runs.models.outcomes import RunOutcome
 from runs.models.people import ApiToken, Person, RoleGrant, WorkerAccount
 from runs.models.repositories import Policy, PolicyVersion, Repository
 from runs.models.runs import Attempt, Run, RunEvent, Step
+from runs.models.sessions import Session
 from runs.models.spending import DaySpend
 from runs.models.tasks import Instruction, Task, TaskEvent
 from runs.models.work import Artifact, Delivery, Lease, OutboxMessage, PullRequest, Refusal
@@ -16,6 +18,7 @@ __all__ = [
     "ApiToken",
     "Artifact",
     "Attempt",
+    "AuditEntry",
     "DaySpend",
     "Delivery",
     "FoldCheckpoint",
@@ -36,6 +39,7 @@ __all__ = [
     "Run",
     "RunEvent",
     "RunOutcome",
+    "Session",
     "Step",
     "Task",
     "TaskEvent",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
@@ -128,6 +129,12 @@ class ApiToken(models.Model):
     )
     person = models.ForeignKey(Person, null=True, blank=True, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=100, blank=True)
+    roles = ArrayField(
+        models.CharField(max_length=20),
+        default=list,
+        blank=True,
+        help_text="Of its owner's roles these alone; none: all that the owner has at the time.",
+    )
     secret_sha256 = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -146,3 +153,7 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.id} of {self.worker or self.person}"
+
+    def is_in_force(self, now: datetime) -> bool:
+        """Whether it is neither revoked nor past its end."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)

@@ -1,12 +1,15 @@
 """One road for every change: API, pages, admin, Celery and commands all come through here."""
 
+from runs.service.access import access_settle, person_leave, sessions_end
 from runs.service.accounts import person_create, repository_create, worker_create
 from runs.service.aftermath import parts_cancel
+from runs.service.audit import COMMAND_LINE, audit_record, snapshot
 from runs.service.breaker import trip_breakers
 from runs.service.follow_ups import follow_up
 from runs.service.gates import Held, guards_with_waiver, run_lock, spent_by_others
 from runs.service.holds import cancel_held_runs, held_back_until, hold_lift, hold_over, hold_set
 from runs.service.people import run_direct, run_note
+from runs.service.policies import policy_change
 from runs.service.pull_requests import (
     outgoing_of,
     pull_request_nudge,
@@ -28,13 +31,18 @@ from runs.service.tasks import (
     task_retry,
     task_submit,
 )
+from runs.service.tokens import OVERLAP, token_create, token_renew, tokens_revoke
 
 __all__ = [
+    "COMMAND_LINE",
+    "OVERLAP",
     "Held",
     "Outcome",
     "access_renewed",
+    "access_settle",
     "apply_batch",
     "apply_event",
+    "audit_record",
     "cancel_held_runs",
     "follow_up",
     "guards_with_waiver",
@@ -46,6 +54,8 @@ __all__ = [
     "outgoing_of",
     "parts_cancel",
     "person_create",
+    "person_leave",
+    "policy_change",
     "pull_request_nudge",
     "pull_request_report",
     "pull_request_rest",
@@ -55,6 +65,8 @@ __all__ = [
     "run_direct",
     "run_lock",
     "run_note",
+    "sessions_end",
+    "snapshot",
     "spent_by_others",
     "task_archive",
     "task_archive_after",
@@ -64,6 +76,9 @@ __all__ = [
     "task_edit",
     "task_retry",
     "task_submit",
+    "token_create",
+    "token_renew",
+    "tokens_revoke",
     "trip_breakers",
     "worker_create",
 ]

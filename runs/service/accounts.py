@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.contrib.auth.password_validation import validate_password
@@ -12,11 +12,15 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from runs import store
+from runs.domain.commands import CONTROL_PLANE, Caller
 from runs.domain.errors import Invalid
 from runs.domain.policy import check_values
 from runs.domain.vocabulary import MACHINE_ROLES, PersonRole
 from runs.models import Person, Policy, Repository, RoleGrant, WorkerAccount
+from runs.models.audit import Act
+from runs.service.audit import audit_record, snapshot
 
+PARTS_OF_PERSON: Final = ("grants",)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:-]{0,99}")
 #: A remote helper (``ext::sh …``) runs a program, and a leading dash is an option: neither is an address.
@@ -30,7 +34,12 @@ def _check_name(name: str) -> None:
 
 @transaction.atomic
 def person_create(
-    *, name: str, roles: Iterable[str], repositories: Iterable[Repository] = (), password: str | None = None
+    *,
+    name: str,
+    roles: Iterable[str],
+    repositories: Iterable[Repository] = (),
+    password: str | None = None,
+    by: Caller = CONTROL_PLANE,
 ) -> Person:
     """Somebody with ``roles`` everywhere, or in ``repositories`` alone; without a password no sign-in.
 
@@ -57,6 +66,7 @@ def person_create(
     RoleGrant.objects.bulk_create(
         [RoleGrant(person=person, role=role, repository=where) for role in granted for where in everywhere]
     )
+    audit_record(by=by, act=Act.ADDED, row=person, after=snapshot(person, parts=PARTS_OF_PERSON))
     return person
 
 
@@ -68,6 +78,7 @@ def worker_create(
     repositories: Iterable[Repository] = (),
     labels: Iterable[str] = (),
     owner: Person | None = None,
+    by: Caller = CONTROL_PLANE,
 ) -> WorkerAccount:
     """A worker account. Raises ``Invalid``."""
     _check_name(name)
@@ -82,6 +93,7 @@ def worker_create(
         raise Invalid({"name": [f"{name} exists already"]})
     worker = WorkerAccount.objects.create(name=name, roles=granted, labels=offered, owner=owner)
     worker.repositories.set(list(repositories))
+    audit_record(by=by, act=Act.ADDED, row=worker, after=snapshot(worker))
     return worker
 
 
@@ -94,7 +106,7 @@ def repository_create(
     provider: str = "git",
     policy: Mapping[str, Any] | None = None,
     inherits: str = Policy.PLATFORM,
-    by: str = "",
+    by: Caller = CONTROL_PLANE,
 ) -> Repository:
     """A repository with a policy of its own, which inherits from the policy named ``inherits``.
 
@@ -113,10 +125,12 @@ def repository_create(
         raise Invalid(wrong)
     above = above or Policy.objects.get_or_create(name=Policy.PLATFORM)[0]
     own = Policy.objects.create(name=f"repository/{name}", inherits=above)
-    store.add_policy_version(own, values, by=by)
-    return Repository.objects.create(
+    store.add_policy_version(own, values, by=by.name)
+    made = Repository.objects.create(
         name=name, url=url, base_branch=base_branch, provider=provider, policy=own
     )
+    audit_record(by=by, act=Act.ADDED, row=made, after=snapshot(made) | {"values": values})
+    return made
 
 
 def _wrong_address(url: str, provider: str) -> dict[str, list[str]]:

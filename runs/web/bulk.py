@@ -10,11 +10,11 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from runs.actions import BULK, act_on_task
 from runs.auth import Principal, get_task
 from runs.domain.errors import Invalid, NotFound, Refusal
 from runs.selectors.paging import PAGE
-from runs.web.actions import BULK, act_on_task
-from runs.web.session import came_from, in_words, page, principal_of
+from runs.web.session import came_from, page, principal_of
 
 #: Refusals that a message names one by one.
 NAMED: Final = 5
@@ -46,7 +46,7 @@ def _act(request: HttpRequest, principal: Principal, task_id: str, action: str) 
     try:
         act_on_task(task=task, name=action, principal=principal, data=request.POST)
     except Refusal as refusal:
-        return f"{task.title[:80]}: {in_words(refusal)}"
+        return f"{task.title[:80]}: {refusal.in_words}"
     return ""
 
 

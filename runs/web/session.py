@@ -62,17 +62,10 @@ def page(view: View) -> View:
         except PermissionDenied as refusal:
             raise DjangoDenies(refusal.detail) from None
         except Refusal as refusal:
-            messages.error(request, in_words(refusal))
+            messages.error(request, refusal.in_words)
             return redirect(came_from(request))
 
     return answer
-
-
-def in_words(refusal: Refusal) -> str:
-    """The refusal's sentence; of a form's errors the first of each field."""
-    fields = refusal.extra.get("errors") or {}
-    named = "; ".join(f"{name} {texts[0]}" for name, texts in fields.items())
-    return named or refusal.detail
 
 
 def came_from(request: HttpRequest) -> str:

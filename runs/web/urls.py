@@ -36,6 +36,19 @@ urlpatterns = [
     path("lifecycle/", views.lifecycle, name="lifecycle"),
     path("patterns/", patterns, name="patterns"),
     path("accounts/login/", accounts.SignIn.as_view(), name="login"),
+    path("accounts/me/", accounts.account, name="account"),
+    path("accounts/me/sessions/end/", accounts.session_end, name="session-end"),
+    path("accounts/me/password/", accounts.password_change, name="password-change"),
+    path("accounts/me/tokens/", accounts.token_add, name="token-add"),
+    path(
+        "accounts/me/tokens/<str:token_id>/revoke/",
+        accounts.token_act,
+        {"act": "revoke"},
+        name="token-revoke",
+    ),
+    path(
+        "accounts/me/tokens/<str:token_id>/renew/", accounts.token_act, {"act": "renew"}, name="token-renew"
+    ),
     path("accounts/logout/", LogoutView.as_view(), name="logout"),
     path("accounts/demo/<slug:name>/", demo.demo_sign_in, name="demo_sign_in"),
 ]

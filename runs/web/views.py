@@ -11,6 +11,7 @@ from django.templatetags.static import static
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from runs.actions import BULK, act_on_run, act_on_task
 from runs.artifacts import artifact_path, digest_header
 from runs.auth import get_run, get_task
 from runs.models import Run
@@ -29,7 +30,6 @@ from runs.selectors.steps import run_steps
 from runs.selectors.task_page import task_page
 from runs.selectors.tasks import task_list
 from runs.selectors.timeline import run_timeline
-from runs.web.actions import BULK, act_on_run, act_on_task
 from runs.web.patches import look_choice
 from runs.web.session import came_from, page, principal_of, show
 

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from approvals.models import ApprovalRequest
-from runs import auth
+from runs import service
 from runs.demo import load
 from runs.domain.vocabulary import ArtifactKind, Ev, Gate, RunStatus
 from runs.models import Artifact, Person, PullRequest, Repository, Run, RunEvent, WorkerAccount
@@ -38,7 +38,7 @@ def work(settings, tmp_path, live_server) -> Iterator[Callable[[], None]]:
     settings.DATA_DIR = tmp_path
     settings.ARTIFACT_DIR, settings.MIRROR_DIR = tmp_path / "artifacts", tmp_path / "mirrors"
     load.demo_load()
-    token = auth.new_token(worker=WorkerAccount.objects.get(), name="test")[1]
+    token = service.token_create(by=service.COMMAND_LINE, worker=WorkerAccount.objects.get())[1]
     plane = ControlPlane(url=live_server.url, token=token)
     config = WorkerConfig(work_dir=tmp_path / "sandboxes", wait_seconds=0, drain_seconds=0)
     worker = Worker(config=config, plane=plane, drain=Drain(grace_seconds=0))

@@ -98,6 +98,12 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("POST", "notifications/settings/"): ASKING,
     ("POST", "notifications/away/"): ASKING,
     ("POST", "notifications/away/{absence_id}/end/"): NOBODY,
+    ("GET", "accounts/me/"): ASKING,
+    ("POST", "accounts/me/sessions/end/"): ASKING,
+    ("POST", "accounts/me/password/"): ASKING,
+    ("POST", "accounts/me/tokens/"): ASKING,
+    ("POST", "accounts/me/tokens/{token_id}/revoke/"): NOBODY,
+    ("POST", "accounts/me/tokens/{token_id}/renew/"): NOBODY,
 }
 #: For everybody, signed in or not; each has tests of its own.
 OPEN = frozenset({"accounts/login/", "accounts/logout/", "accounts/demo/{name}/", "favicon.ico"})
@@ -126,6 +132,7 @@ def ids() -> dict[str, str]:
         "sha": request.subject_sha256,
         "hold_id": service.hold_set(scope="repository", value=run.repository.name, reason="x", by="test").id,
         "absence_id": "awy_of_somebody_else",
+        "token_id": "tok_of_somebody_else",
     }
 
 
@@ -170,7 +177,7 @@ def _is_action(page: str) -> bool:
 
 
 def test_every_action_has_a_row():
-    from runs.web import actions
+    from runs import actions
 
     known = {f"tasks/{{task_id}}/{name}/" for name in actions._TASK_ACTIONS}
     known |= {f"runs/{{run_id}}/{name}/" for name in (*actions._DIRECTIVES, "note")}

@@ -9,10 +9,9 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import transaction
 
-from runs import auth
 from runs.domain.vocabulary import PersonRole
 from runs.management.arguments import named_repositories, refusals_as_errors
-from runs.service import person_create
+from runs.service import COMMAND_LINE, person_create, token_create
 
 
 class Command(BaseCommand):
@@ -42,7 +41,13 @@ class Command(BaseCommand):
         repositories = named_repositories(options["repositories"])
         with refusals_as_errors(), transaction.atomic():
             person = person_create(
-                name=options["name"], roles=options["roles"], repositories=repositories, password=password
+                name=options["name"],
+                roles=options["roles"],
+                repositories=repositories,
+                password=password,
+                by=COMMAND_LINE,
             )
-            secret = auth.new_token(person=person, name="command line")[1] if options["token"] else ""
+            secret = ""
+            if options["token"]:
+                secret = token_create(by=COMMAND_LINE, person=person, name="command line")[1]
         self.stdout.write(secret or person.pk)

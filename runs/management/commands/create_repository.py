@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from runs.management.arguments import refusals_as_errors
 from runs.models import Policy, Repository
-from runs.service import repository_create
+from runs.service import COMMAND_LINE, repository_create
 
 
 class Command(BaseCommand):
@@ -39,7 +39,7 @@ class Command(BaseCommand):
                 provider=options["provider"],
                 policy=_read(options["policy"]) if options["policy"] else None,
                 inherits=options["inherits"],
-                by="command line",
+                by=COMMAND_LINE,
             )
         self.stdout.write(repository.pk)
 

@@ -10,10 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from agentplatform.clock import database_now
-from runs import auth
 from runs.domain.vocabulary import MACHINE_ROLES
 from runs.management.arguments import named_person, named_repositories, refusals_as_errors
-from runs.service import worker_create
+from runs.service import COMMAND_LINE, token_create, worker_create
 
 
 class Command(BaseCommand):
@@ -52,7 +51,8 @@ class Command(BaseCommand):
                 repositories=repositories,
                 labels=options["labels"],
                 owner=owner,
+                by=COMMAND_LINE,
             )
             ends = database_now() + timedelta(days=days) if days else None
-            secret = auth.new_token(worker=worker, name="command line", expires_at=ends)[1]
+            secret = token_create(by=COMMAND_LINE, worker=worker, name="command line", expires_at=ends)[1]
         self.stdout.write(secret)

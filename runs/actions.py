@@ -1,4 +1,5 @@
-"""What the buttons of a task and a run do: authorise, call the service, say what happened."""
+"""What the buttons of a task and a run do, on pages and in admin: authorise, call the service, say what
+happened."""
 
 from __future__ import annotations
 
