@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from django.db.models import Case, Exists, F, OuterRef, Q, Value, When
+from django.db.models.lookups import Exact, In
 
 from runs.domain.display import (
     BACKOFF,
@@ -35,7 +36,10 @@ _ACTIVE: Final = [status.value for status in ACTIVE]
 
 def runs_shown_as(state: Display, surroundings: Surroundings) -> Q:
     """Runs whose display state this is."""
-    return _first_match(state, _run_columns(surroundings))
+    if state.is_over:
+        return _first_match(state, _run_columns(surroundings))
+    # All that is not over is unfinished: the few are found by their status before the table is asked.
+    return Q(status__in=_ACTIVE) & Q(Exact(display_of_runs(surroundings), Value(state.value)))
 
 
 def display_of_runs(surroundings: Surroundings) -> Case:
@@ -173,19 +177,11 @@ def _waiting(surroundings: Surroundings) -> Column:
         PULL_REQUESTS: kept,
         NO_WORKER: idle & ~_asked_for(surroundings),
     }
-    by_reason, above = {}, NEVER
-    for reason in WAITS:  # the first that holds, as in ``display.waits_for``
-        by_reason[reason] = free & conditions[reason] & ~above
-        above = above | conditions[reason]
-
-    def column(values: Values) -> Q:
-        found = NEVER
-        for reason, query in by_reason.items():
-            if reason in values:
-                found = found | query
-        return found
-
-    return column
+    # The first that holds, as in ``display.waits_for``.
+    first = Case(
+        *(When(free & conditions[reason], then=Value(reason)) for reason in WAITS), default=Value("")
+    )
+    return lambda values: Q(In(first, sorted(values)))
 
 
 def _asked_for(surroundings: Surroundings) -> Q:
