@@ -14,90 +14,10 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.crypto import salted_hmac
 
-from agentplatform import database, demonstration, logs
-from agentplatform.environment import Environment, Variable, kept_secret
+from agentplatform import database, demonstration, logs, sign_in
+from agentplatform.environment import Environment, kept_secret
 from agentplatform.postgres import Server
-
-BASE_DIR = Path(__file__).resolve().parent.parent
-
-ENVIRONMENT = (
-    Variable("AGENTPLATFORM_ENV", "development", "`development` or `production`"),
-    Variable("AGENTPLATFORM_DATA_DIR", str(BASE_DIR / "var"), "Folder of everything that is kept in files"),
-    Variable("AGENTPLATFORM_URL", "", "Public address, such as `https://agents.example.com`; used in links"),
-    Variable(
-        "SECRET_KEY",
-        "",
-        "Signs sessions; in development made once in the data folder",
-        required_in_production=True,
-    ),
-    Variable(
-        "EVENT_CHAIN_KEY",
-        "",
-        "Keys the chain heads of the event log; must outlive SECRET_KEY",
-        required_in_production=True,
-    ),
-    Variable("LEASE_TOKEN_KEY", "", "Derives lease tokens; without it, a key derived from SECRET_KEY"),
-    Variable(
-        "ALLOWED_HOSTS",
-        "localhost,127.0.0.1,[::1]",
-        "Host names that are answered, separated by commas",
-        required_in_production=True,
-    ),
-    Variable(
-        "DATABASE_URL",
-        "",
-        "The app's login, `postgresql://…`; without it, the embedded server",
-        required_in_production=True,
-    ),
-    Variable("DATABASE_OWNER_URL", "", "Login of the tables' owner, used by `migrate` alone"),
-    Variable("DATABASE_POOL_SIZE", "8", "Connections of each web process"),
-    Variable(
-        "DATABASE_LISTEN_URL",
-        "",
-        "Address for LISTEN, past a pooler in transaction mode; without it, DATABASE_URL",
-    ),
-    Variable("WEB_THREADS", "32", "Threads of each web process; those above the connections may wait"),
-    Variable("WEB_PROCESSES", "2", "Web processes started by `manage.py up`"),
-    Variable(
-        "CELERY_BROKER_URL",
-        "filesystem://localhost",
-        "Message broker, such as `redis://…`; by default, files",
-    ),
-    Variable("RUN_MAX_EVENTS", "10000", "Events of one run; at the limit it is wound down"),
-    Variable("RUN_MAX_LOG_BYTES", "52428800", "Bytes of all payloads and facts of one run; the same happens"),
-    Variable(
-        "CIRCUIT_BREAKER_FAILURES",
-        "5",
-        "So many runs of a repository that end with the same INFRASTRUCTURE failure hold it; 0: never",
-    ),
-    Variable("CIRCUIT_BREAKER_WINDOW_SECONDS", "600", "Within this time they count together"),
-    Variable("CIRCUIT_BREAKER_HOLD_SECONDS", "1800", "How long that hold lasts, unless somebody lifts it"),
-    Variable("TRUST_PROXY_HEADERS", "false", "Believe X-Forwarded-Proto of the proxy in front"),
-    Variable("SECURE_HSTS_SECONDS", "31536000", "How long browsers must insist on HTTPS (production)"),
-    Variable("LOG_LEVEL", "INFO", "Least severe level that is logged"),
-    Variable(
-        "EMAIL_URL",
-        "",
-        "`smtp://user:password@host:587` or `smtps://…`, percent-encoded; without it, mail is printed",
-    ),
-    Variable(
-        "WEBHOOK_NETWORKS",
-        "",
-        "Inside networks that webhooks may reach, such as `10.1.0.0/16`, separated by commas; else none",
-    ),
-    Variable("DEFAULT_FROM_EMAIL", "agentplatform@localhost", "Sender of mail"),
-    Variable(
-        "REPOSITORY_CREDENTIALS",
-        "",
-        "TOML file with the tokens, app keys and webhook secrets of repositories; see the page on forges",
-    ),
-    Variable(
-        "AGENTPLATFORM_DEMO",
-        "false",
-        "One-click sign-in; set by `manage.py up` itself over demonstration data, refused but on loopback",
-    ),
-    Variable("AGENTPLATFORM_PROCESS", "command", "Set by the product itself: `web` or `command`"),
-)
+from agentplatform.variables import BASE_DIR, ENVIRONMENT
 
 env = Environment(ENVIRONMENT, os.environ)
 PRODUCTION = env.choice("AGENTPLATFORM_ENV", ("development", "production")) == "production"
@@ -147,6 +67,14 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 
+EXTRA = sign_in.configure(
+    issuer=env.text("OIDC_ISSUER"),
+    client_id=env.text("OIDC_CLIENT_ID"),
+    client_secret=env.text("OIDC_CLIENT_SECRET"),
+    name=env.text("OIDC_NAME"),
+    second_factors=env.flag("SECOND_FACTORS"),
+    production=PRODUCTION,
+)
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -163,6 +91,7 @@ INSTALLED_APPS = [
     "agentplatform",
     "runs",
     "approvals",
+    *EXTRA.apps,
 ]
 
 MIDDLEWARE = [
@@ -178,6 +107,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    *EXTRA.middleware,
     "axes.middleware.AxesMiddleware",  # last: it answers for the sign-in that was refused further in
 ]
 
@@ -255,8 +185,21 @@ LOGOUT_REDIRECT_URL = LOGIN_URL
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+    for name in ("UserAttributeSimilarityValidator", "CommonPasswordValidator")
+] + [
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    }
 ]
+ACCOUNT_ADAPTER, SOCIALACCOUNT_ADAPTER = "runs.web.sso.Accounts", "runs.web.sso.Providers"
+ACCOUNT_EMAIL_VERIFICATION = SOCIALACCOUNT_EMAIL_VERIFICATION = "none"  # addresses are set by admins
+SOCIALACCOUNT_PROVIDERS = EXTRA.providers
+SOCIALACCOUNT_LOGIN_ON_GET = True  # a form may lead to our own pages alone (form-action); a link may leave
+OIDC_NAME = env.text("OIDC_NAME")
+MFA_ADAPTER = "runs.web.sso.SecondFactors"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_TOTP_ISSUER = "Agent Platform"
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True

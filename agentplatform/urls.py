@@ -1,5 +1,6 @@
 """Every entry point on one screen."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path, re_path
 
@@ -20,5 +21,7 @@ urlpatterns = [
     path("notifications/", include("approvals.notices.urls")),
     path("", include("runs.web.urls")),
 ]
+if settings.EXTRA.is_on:
+    urlpatterns.append(path("", include("runs.web.sso_urls")))
 
 handler500 = "agentplatform.problem.server_error"

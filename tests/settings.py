@@ -36,7 +36,18 @@ if OTHER_SERVER:
     os.environ["DATABASE_OWNER_URL"] = OTHER_SERVER
     os.environ["DATABASE_URL"] = make_conninfo(OTHER_SERVER, user=SESSION_NAME, password=SESSION_NAME)
 
+# The extra is on here, so that its pages stand in the tables of who may; products of their own start without.
+_EXTRA = {
+    "OIDC_ISSUER": "http://127.0.0.1:9",
+    "OIDC_CLIENT_ID": "platform",
+    "OIDC_CLIENT_SECRET": "not-a-secret",
+}
+os.environ.update(_EXTRA)
+
 from agentplatform.settings import *  # noqa: E402, F403  they read the environment that was prepared above
+
+for _name in _EXTRA:
+    del os.environ[_name]
 
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.MD5PasswordHasher"

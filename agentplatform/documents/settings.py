@@ -7,7 +7,7 @@ from django.conf import settings
 from agentplatform.documents.markdown import code, table
 from agentplatform.documents.markdown import page as whole
 from agentplatform.environment import Variable
-from agentplatform.settings import ENVIRONMENT
+from agentplatform.variables import ENVIRONMENT
 
 _INTRO = (
     "Settings come from environment variables; an empty one counts as not set. What is wrong is refused "

@@ -7,15 +7,18 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.forms import PasswordChangeForm
 from django.contrib.auth.views import LoginView
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from agentplatform.clock import database_now
+from agentplatform.sign_in import PROVIDER
 from runs import service
 from runs.domain.vocabulary import PersonRole
 from runs.models import Person
@@ -33,9 +36,25 @@ class SignIn(LoginView):
 
     redirect_authenticated_user = True
 
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Sign in; where the extra is on, by way of the second factor."""
+        if not settings.EXTRA.is_on:
+            return super().form_valid(form)
+        from runs.web import sso
+
+        return sso.finish(self.request, form.get_user(), to=self.get_success_url())
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Adds the demonstration's accounts, where there is one."""
-        return super().get_context_data(**kwargs, demo=demo.offer(self.request))
+        """Adds the demonstration's accounts and the company's provider, where there are any."""
+        provider = {"name": settings.OIDC_NAME, "href": _provider_address()}
+        return super().get_context_data(
+            **kwargs, demo=demo.offer(self.request), provider=provider if provider["href"] else None
+        )
+
+
+def _provider_address() -> str:
+    known = settings.SOCIALACCOUNT_PROVIDERS
+    return reverse("openid_connect_login", args=[PROVIDER]) if known else ""
 
 
 def remember_where(*, request: HttpRequest, **_: Any) -> None:
@@ -144,6 +163,7 @@ def _show(request: HttpRequest, *, status: int = 200, secret: str = "", **forms_
     context = {
         **account_of(person=person, here=digest(request.session.session_key or "")),
         "secret": secret,
+        "second_factors": settings.EXTRA.is_on,
         "token_form": forms_.get("token_form") or TokenForm(),
         "password_form": forms_.get("password_form") or PasswordChangeForm(person),
     }

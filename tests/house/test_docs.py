@@ -12,7 +12,7 @@ from agentplatform import documents
 from agentplatform.documents.api import WHO, call_of
 from agentplatform.documents.commands import names as commands
 from agentplatform.problem import STATUS
-from agentplatform.settings import ENVIRONMENT
+from agentplatform.variables import ENVIRONMENT
 from runs.api.schema import openapi
 from runs.domain.guards import GUARDS
 from runs.domain.policy import DEFAULTS, MEANINGS, STRICTER

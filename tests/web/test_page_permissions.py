@@ -107,7 +107,11 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
 }
 #: For everybody, signed in or not; each has tests of its own.
 OPEN = frozenset({"accounts/login/", "accounts/logout/", "accounts/demo/{name}/", "favicon.ico"})
-ELSEWHERE = ("api/", "^api", "webhooks/", "admin/", "healthz", "readyz", "metrics")
+#: Of the extra around signing in; its own tests ask them as strangers, too.
+SIGN_IN_EXTRA = tuple(f"accounts/{name}/" for name in (
+    "oidc", "second-factor", "reauthenticate", "inactive", "cancelled", "failed",
+))  # fmt: skip
+ELSEWHERE = ("api/", "^api", "webhooks/", "admin/", "healthz", "readyz", "metrics", *SIGN_IN_EXTRA)
 REFUSED = frozenset({403, 404})
 
 

@@ -45,7 +45,9 @@ class Isolation:
         """Around a command of the sandbox at `keep`; None where the level has none."""
         if self.level != NAMESPACE:
             return None
-        return Walls(keep=keep, hide=_hidden(self.private), tmp=tmp if self.private_tmp else None, network=network)
+        return Walls(
+            keep=keep, hide=_hidden(self.private), tmp=tmp if self.private_tmp else None, network=network
+        )
 
 
 def find_isolation(wanted: str, *, private: Iterable[Path] = ()) -> Isolation:
