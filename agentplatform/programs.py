@@ -39,7 +39,8 @@ def web(port: int) -> Child:
         "--log-level": "warning",
     }
     words = [word for pair in arguments.items() for word in pair]
-    command = [sys.executable, "-m", "gunicorn", "agentplatform.wsgi", "--no-control-socket", *words]
+    command = [sys.executable, "-m", "gunicorn", "agentplatform.wsgi", "--no-control-socket"]
+    command += ["--preload", *words]  # read once, for all processes: half the start, shared memory
     return Child(
         name="web", stage=_WEB, command=command, environment=_calm(), options={"cwd": settings.BASE_DIR}
     )

@@ -87,7 +87,7 @@ class Product:
 
 def environment(folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG"}}
-    return {**kept, "AGENTPLATFORM_DATA_DIR": str(folder)}
+    return {**kept, "AGENTPLATFORM_DATA_DIR": str(folder), "WEB_PROCESSES": "1"}
 
 
 def free_port() -> int:
