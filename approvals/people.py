@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from agentplatform.clock import database_now
 from approvals.asking.turns import turns_of
@@ -16,7 +16,7 @@ from approvals.policy import APPROVING, Standing, Viewer, enough_people, missing
 from runs.auth import Action, Principal, may
 from runs.domain.guards import LABELS, blocking
 from runs.domain.vocabulary import ApprovalStatus, Gate, PersonRole
-from runs.models import Instruction, Lease, Person, RoleGrant
+from runs.models import Instruction, Lease, Person, RoleGrant, WorkerAccount
 
 #: What the rules read beside a request's own row.
 RELATED = ("run", "task__created_by", "repository", "assigned")
@@ -118,6 +118,24 @@ def closed_sentence(request: ApprovalRequest, now: datetime) -> str:
         ApprovalStatus.EXPIRED: f"Expired at {at}: nobody had decided in time.",
     }
     return words.get(ApprovalStatus(request.status), f"Replaced at {at} by a newer request.")
+
+
+def may_lack_people(repository_ids: Collection[str]) -> Q:
+    """Requests whose authors may be so many of those who decide there that too few are left for the quorum:
+    all that ``Surroundings.is_stuck`` would find, and few others of thousands. Three queries.
+
+    Votes matter to neither side: whoever voted is missed among those left, and misses one vote less.
+    """
+    owned = WorkerAccount.objects.filter(owner__isnull=False).select_related("owner")
+    owners = {account.owner.person_key for account in owned if account.owner}
+    rewritten = Q(Exists(Instruction.objects.filter(task=OuterRef("task_id"), number__gt=1)))
+    found = Q(pk__in=[])
+    for repository_id, deciders in _deciders(set(repository_ids)).items():
+        asked = Q(task__created_by_id__in=deciders) | Q(task__created_by__same_person_as_id__in=deciders)
+        left = len(deciders - owners)
+        few = Q(needed__gt=left) | Q(needed__gt=left - 1) & (asked | rewritten)
+        found |= Q(repository_id=repository_id) & (few | Q(needed__gt=left - 2) & asked & rewritten)
+    return found
 
 
 # --- authors: who asked, who wrote the instruction in force, who owns the agent -------------------

@@ -220,7 +220,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(
         D.BLOCKED,
         (
-            {"gate": one_of(Gate.BUDGET, Gate.QUESTION)},
+            {"run_status": one_of(S.WAITING_FOR_APPROVAL), "gate": one_of(Gate.BUDGET, Gate.QUESTION)},
             {**_task(T.WAITING_FOR_APPROVAL)},
             {"run_status": one_of(S.WAITING_FOR_APPROVAL), "undecidable": _YES},
         ),

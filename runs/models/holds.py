@@ -105,8 +105,13 @@ def runs_held(holds: Iterable[HoldFacts]) -> Q:
         targets.setdefault(hold.scope, []).append(hold.target)
     if HoldScope.PLATFORM in targets:
         return ~Q(pk__in=[])
-    return (
-        Q(repository_id__in=targets.get(HoldScope.REPOSITORY, []))
-        | Q(task__contract__agent__kind__in=targets.get(HoldScope.AGENT_KIND, []))
-        | Q(task__labels__overlap=targets.get(HoldScope.LABEL, []))
-    )
+    columns = {
+        HoldScope.REPOSITORY: "repository_id__in",
+        HoldScope.AGENT_KIND: "task__contract__agent__kind__in",
+        HoldScope.LABEL: "task__labels__overlap",
+    }
+    found = Q(pk__in=[])
+    for scope, column in columns.items():
+        if wanted := targets.get(scope):  # nothing held by its label: no task need be looked at
+            found |= Q(**{column: wanted})
+    return found

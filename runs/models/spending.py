@@ -66,4 +66,6 @@ def runs_over_spend(repository_id: str, caps: Mapping[SpendScope, Decimal], spen
         return Q(repository_id=repository_id)
     submitters = [key for scope, key in spent if scope == SpendScope.SUBMITTER]
     over = [key for key in submitters if reached(Covered(repository_id, submitter_id=key), caps, spent)]
+    if not over:
+        return Q(pk__in=[])
     return Q(repository_id=repository_id, task__created_by_id__in=over)

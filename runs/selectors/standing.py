@@ -32,6 +32,9 @@ Column = Callable[[Values], Q]
 NEVER: Final = Q(pk__in=[])
 ALWAYS: Final = ~NEVER
 _ACTIVE: Final = [status.value for status in ACTIVE]
+#: While its run shows one of these, a task waits for approval.
+_NONE: Final = frozenset({""})
+_AT_GATES: Final = frozenset({Display.NEEDS_REVIEW, Display.BLOCKED})
 
 
 def runs_shown_as(state: Display, surroundings: Surroundings) -> Q:
@@ -49,13 +52,18 @@ def display_of_runs(surroundings: Surroundings) -> Case:
 
 
 def tasks_shown_as(state: Display, surroundings: Surroundings) -> Q:
-    """Tasks whose display state this is: an active latest run speaks for its task."""
-    final = Q(status__in=[status.value for status in TASK_FINAL])
+    """Tasks whose display state this is: an active latest run speaks for its task.
+
+    Few of many are found by their own status: what can show the state stands before what it is asked of.
+    """
+    own = _first_match(state, _TASK_COLUMNS)
+    if state.is_over:
+        return own  # the task's own word, whatever its runs were
     active = Run.objects.filter(pk=OuterRef("latest_run_id"), status__in=_ACTIVE)
-    speaks = Exists(active) & ~final
-    by_run = Exists(active.filter(runs_shown_as(state, surroundings)))
-    shown = (Q(speaks) & Q(by_run)) | (~Q(speaks) & _first_match(state, _TASK_COLUMNS))
-    return shown if state.is_over else ~final & shown  # few of many, by their status alone
+    shown = Q(Exists(active.filter(runs_shown_as(state, surroundings)))) | (own & ~Q(Exists(active)))
+    if state in _AT_GATES:
+        return Q(status=TaskStatus.WAITING_FOR_APPROVAL.value) & shown
+    return ~Q(status__in=[status.value for status in TASK_FINAL]) & shown
 
 
 def runs_waiting_for(reason: str, surroundings: Surroundings) -> Q:
@@ -138,7 +146,8 @@ def _run_columns(surroundings: Surroundings) -> dict[str, Column]:
     return {
         "task_status": _words("task__status"),
         "archived": _flag(Q(task__archived_at__isnull=False)),
-        "run_status": _words("status"),
+        # No run is without a status: what only a task without one shows is never asked of the database.
+        "run_status": lambda values: _words("status")(values - _NONE),
         "directive": _words("directive"),
         "leased": _flag(Q(leased)),
         "gate": _words("gate"),
