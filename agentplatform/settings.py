@@ -303,6 +303,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 10},
     },
     "check_projections": {"task": "runs.tasks.check_projections", "schedule": crontab(hour="3", minute="17")},
+    "forget_notices": {"task": "approvals.tasks.forget_notices", "schedule": crontab(hour="3", minute="47")},
 }
 
 # --- Mail and logs ----------------------------------------------------------
@@ -324,6 +325,7 @@ try:
 except ValueError as _error:
     raise ImproperlyConfigured(f"WEBHOOK_NETWORKS must be networks such as 10.1.0.0/16: {_error}.") from None
 DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL")
+NOTICE_DAYS = env.number("NOTICE_DAYS", minimum=1)
 
 LOGGING_CONFIG = None
 logs.configure(level=env.text("LOG_LEVEL").upper(), as_json=PRODUCTION)

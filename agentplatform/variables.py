@@ -81,6 +81,7 @@ ENVIRONMENT = (
         "Inside networks that webhooks may reach, such as `10.1.0.0/16`, separated by commas; else none",
     ),
     Variable("DEFAULT_FROM_EMAIL", "agentplatform@localhost", "Sender of mail"),
+    Variable("NOTICE_DAYS", "180", "Days that inboxes and letters are kept; what still waits stays"),
     Variable(
         "REPOSITORY_CREDENTIALS",
         "",

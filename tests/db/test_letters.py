@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from django.db.models import F
+from django.test import Client
 
-from approvals.models import Letter, Notice, Preference, Room
+from agentplatform.clock import database_now
+from approvals.models import ApprovalRequest, Letter, Notice, Preference, Room
 from approvals.notices import chat
 from approvals.notices.letters import send_letters
-from approvals.notices.tell import News, tell
+from approvals.notices.tell import News, settle, tell
 from approvals.notices.words import Kind
-from runs import outbox, service
+from approvals.tasks import forget_notices
+from runs import outbox, service, timeouts
 from runs.auth import of_person
 from runs.domain.vocabulary import PersonRole, RunStatus
 from runs.models import Delivery, Person
@@ -75,6 +79,24 @@ def test_a_request_is_mailed_to_whose_turn_it_is_with_the_reason_and_the_way_out
     assert mail.get_content_type() == "text/plain"
     assert mail["Auto-Submitted"] == "auto-generated"
     assert send().delivered == {}
+
+
+def test_a_scanner_that_follows_every_link_of_a_mail_decides_and_reads_nothing(post_office):
+    where = make.repository()
+    (ann,) = reviewers(where, "ann")
+    request = asked_request(where)
+    outbox.relay()
+    assert send().delivered == {"mail": 1}
+    links = re.findall(r"https://agents\.example\.org(/\S*)", body(post_office.mails[-1]))
+    assert any(request.pk in link for link in links)
+    signed_in = Client(headers={"Purpose": "prefetch"})
+    signed_in.force_login(ann)
+    for client in (Client(), signed_in):
+        for link in links:
+            for ask in (client.get, client.head):
+                assert ask(f"{link}?decision=approve").status_code in (200, 302)
+    assert ApprovalRequest.objects.get(pk=request.pk).status == "open"
+    assert Notice.objects.get(person=ann).read_at is None
 
 
 def test_a_run_that_is_repaired_and_retried_tells_its_requester_once_at_the_end(post_office):
@@ -217,6 +239,40 @@ def test_a_room_hears_of_what_it_asked_for_and_is_tried_again_when_it_is_busy():
     assert b"Failed: Replace utcnow" in room.posts[-1].body
     assert Notice.objects.count() == 1
     assert "127.0.0.1" not in Letter.objects.get().error
+
+
+def test_what_is_over_is_forgotten_after_its_days_and_what_waits_is_not(settings, post_office):
+    by = requester()
+    for number, kind in enumerate((Kind.FAILED, Kind.NEEDS_REVIEW, Kind.COMPLETED)):
+        tell(news(number, kind=kind), {by: "You asked for this task."})
+    assert send().delivered == {"mail": 1}
+    old = timedelta(days=settings.NOTICE_DAYS, hours=1)
+    Notice.objects.exclude(kind=Kind.COMPLETED).update(created_at=F("created_at") - old)
+    assert Letter.objects.count() == 1
+    forget_notices()
+    assert set(Notice.objects.values_list("kind", flat=True)) == {Kind.NEEDS_REVIEW, Kind.COMPLETED}
+    Letter.objects.update(created_at=F("created_at") - old)
+    settle("task_1", "It is over.")
+    forget_notices()
+    assert (Notice.objects.count(), Letter.objects.count()) == (1, 0)
+
+
+@pytest.mark.parametrize("policy", ["cancel", "fail"])
+def test_when_nobody_decided_in_time_the_requester_hears_it_once_with_the_way_out(policy, post_office):
+    by = requester()
+    where = make.repository(policy={"on_approval_timeout": policy})
+    run = make.run_in(RunStatus.WAITING_FOR_APPROVAL, by=by, where=where).run
+    later = database_now() + timedelta(days=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timeouts, "database_now", lambda: later)
+        for _ in range(3):
+            timeouts.sweep()
+    for _ in range(2):
+        outbox.relay()
+    notice = Notice.objects.get(person=by, kind=Kind.FAILED)
+    assert re.search("nobody decided in time|approval timeout", notice.sentence, re.IGNORECASE)
+    assert notice.href == f"/tasks/{run.task_id}/"
+    assert Notice.objects.filter(person=by).count() == 1
 
 
 @pytest.mark.parametrize("address", ["nonsense", "dbus://", "syslog://", ""])
