@@ -29,7 +29,7 @@ _VIEWS: Final[tuple[tuple[str, Json], ...]] = (
     ("In my repositories", {"mine": "1"}),
     ("Wait for a review", {"waiting_reason": "review"}),
     ("Nothing heard", {"quiet": "1"}),
-    ("Failed", {"display": "failed"}),
+    (Display.FAILED.label, {"display": Display.FAILED.value}),
 )
 
 

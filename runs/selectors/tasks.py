@@ -77,7 +77,7 @@ _VIEWS: Final[tuple[tuple[str, Json], ...]] = (
     ("In my repositories", {"mine": "1"}),
     ("Need a person", {"display": "blocked"}),
     ("Drafts", {"display": "draft"}),
-    ("Archived", {"display": "archived"}),
+    (Display.ARCHIVED.label, {"display": Display.ARCHIVED.value}),
 )
 
 

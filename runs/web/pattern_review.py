@@ -6,6 +6,8 @@ from typing import Any
 
 from django.utils.safestring import mark_safe
 
+from runs.domain.display import Display
+
 Sample = dict[str, Any]
 SHA256 = "9c1e4b0d5f1a7e5f3c2b8a9d0e1f2a3b4c5d6e7f8091a2b3c4d5e6f708192a3b"
 
@@ -36,14 +38,14 @@ FAILED_CHECK: Sample = {
 TIMELINE: Sample = {
     "phases": [
         {
-            "title": "Starting",
+            "title": Display.STARTING.label,
             "items": [
                 item(4, "10:00", "Worker eu-3 took the run", detail="with fence 3"),
                 item(6, "10:01", "Sandbox ready; main@4f2c1ab checked out, 214 files read"),
             ],
         },
         {
-            "title": "Thinking",
+            "title": Display.THINKING.label,
             "items": [
                 item(
                     9,
@@ -55,7 +57,7 @@ TIMELINE: Sample = {
             ],
         },
         {
-            "title": "Running",
+            "title": Display.RUNNING.label,
             "items": [
                 item(14, "10:48", "Edited 6 files", detail="in 14 steps, $0.31"),
                 item(

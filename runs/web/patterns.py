@@ -13,6 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from runs.domain.display import Display
 from runs.web.pattern_review import DIFF, GUARDS, SHA256, TIMELINE, VERDICT
 
 Sample = dict[str, Any]
@@ -66,28 +67,20 @@ def bound_form() -> SampleForm:
     return SampleForm({"title": "", "risk": "low", "auto_pr": "on"})
 
 
-def display(state: str, title: str, icon: str, tone: str, step: str = "") -> Sample:
-    """One display state, as the lifecycle's vocabulary gives it."""
-    return {"state": state, "title": title, "icon": icon, "tone": tone, "step": step}
+def display(state: Display) -> Sample:
+    """One display state as a selector gives it."""
+    step = {Display.THINKING: "planning", Display.RUNNING: "running checks"}.get(state, "")
+    return {
+        "state": state.value,
+        "title": state.label,
+        "icon": state.icon,
+        "tone": state.tone,
+        "step": step,
+    }
 
 
 #: The fourteen of the lifecycle contract, section 15; each with an icon of its own.
-STATES: list[Sample] = [
-    display("draft", "Draft", "pencil", "quiet"),
-    display("queued", "Queued", "queue", "quiet"),
-    display("starting", "Starting", "play", "busy"),
-    display("thinking", "Thinking", "thought", "busy", "planning"),
-    display("running", "Running", "bolt", "busy", "running checks"),
-    display("waiting", "Waiting", "clock", "quiet"),
-    display("needs_review", "Needs review", "eye", "warn"),
-    display("blocked", "Blocked", "blocked", "warn"),
-    display("paused", "Paused", "pause", "quiet"),
-    display("cancelling", "Cancelling", "stop", "busy"),
-    display("cancelled", "Cancelled", "slash", "quiet"),
-    display("failed", "Failed", "fail", "bad"),
-    display("completed", "Completed", "seal", "ok"),
-    display("archived", "Archived", "box", "quiet"),
-]
+STATES: list[Sample] = [display(state) for state in Display]
 BY_NAME = {state["state"]: state for state in STATES}
 
 UPDATED = {"iso": "2026-07-03T10:52:10Z", "exact": "2026-07-03 10:52:10 UTC"}
@@ -193,7 +186,7 @@ FILTERS: Sample = {
             "kind": "select",
             "options": [
                 {"value": "", "label": "Any", "selected": False},
-                {"value": "running", "label": "Running", "selected": True},
+                {"value": "running", "label": Display.RUNNING.label, "selected": True},
             ],
         },
     ],

@@ -28,7 +28,7 @@ from runs.domain.display import (
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
 from runs.domain.times import clock, spell
-from runs.domain.vocabulary import Directive, Gate, RunStatus, TaskStatus
+from runs.domain.vocabulary import CLAIMABLE, Directive, Gate, RunStatus, TaskStatus
 from runs.domain.waiting import REASONS, waiting_for
 
 NOW = "2026-07-03T10:06:00.000000Z"
@@ -242,6 +242,44 @@ def test_a_finished_task_speaks_for_itself():
 
 def test_actions_name_only_permissions_that_exist():
     assert {row.permission for row in ACTIONS} <= {action.value for action in Action}
+
+
+def test_every_state_of_every_kind_of_task_has_its_way_out():
+    """The one that has none waits for the worker that was stopped, and says so."""
+    columns = product(
+        [False, True],  # archived
+        ["", *(s.value for s in RunStatus)],
+        [d.value for d in Directive],
+        [False, True],
+        ["", *(gate.value for gate in Gate)],
+        ["", "access_to_renew", "person_decides"],
+        [False, True],
+        ["", BACKOFF, HOLD, CAP],
+    )
+    stuck = set()
+    for archived, status, directive, leased, kind, blocked, undecidable, waits in columns:
+        gate_fits = (status == RunStatus.WAITING_FOR_APPROVAL) == bool(kind)
+        wait_fits = not waits or (status in list(CLAIMABLE) and not leased)
+        for told in _tasks_of(status):
+            standing = Standing(
+                told.value, archived, status, directive, leased, kind, blocked, undecidable, waits
+            )
+            state = display_state(standing)
+            if gate_fits and wait_fits and not list(possible_actions(state, standing)):
+                stuck.add((state, directive))
+    assert stuck == {(Display.CANCELLING, "cancel")}
+
+
+def _tasks_of(status: str) -> list[TaskStatus]:
+    """What a task may be while its latest run has this status; without an active run, its own word."""
+    ends = {
+        RunStatus.SUCCEEDED.value: [TaskStatus.COMPLETED],
+        RunStatus.CANCELLED.value: [TaskStatus.CANCELLED],
+        RunStatus.WAITING_FOR_APPROVAL.value: [TaskStatus.WAITING_FOR_APPROVAL],
+    }
+    failed = [TaskStatus.FAILED, TaskStatus.RUNNING, TaskStatus.WAITING_FOR_APPROVAL]
+    ends |= {RunStatus.FAILED.value: failed, RunStatus.EXPIRED.value: failed}
+    return ends.get(status, [TaskStatus.RUNNING] if status else list(TaskStatus))
 
 
 def test_an_open_pull_request_can_not_be_stopped():
