@@ -15,6 +15,9 @@ from runs.domain.vocabulary import ArtifactKind
 #: What a question to a person may be about, beside what an agent asks.
 RED_BASE: Final = "red_base"
 
+#: More than any patch holds.
+MOST_FILES: Final = 1_000_000
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -145,6 +148,10 @@ def read_judgement(artifact: Artifact, field: str, *, subject_sha256: str) -> Js
     met = document.get("instructions_met")
     if met is not None and not (isinstance(met, dict) and all(isinstance(v, bool) for v in met.values())):
         wrong["instructions_met"] = ["must map instruction numbers to true or false"]
+    seen = {name: document[name] for name in ("files_seen", "files_total") if document.get(name) is not None}
+    for name, count in seen.items():
+        if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_FILES:
+            wrong[name] = ["must be a number of files"]
     _raise(field, wrong)
     if document.get("subject_sha256") != subject_sha256:
         raise _about_another("judge", document.get("subject_sha256"), subject_sha256)
@@ -155,6 +162,7 @@ def read_judgement(artifact: Artifact, field: str, *, subject_sha256: str) -> Js
         "confidence": confidence,
         "reasons": reasons[:20],
         "instructions_met": met or {},
+        **seen,
     }
 
 

@@ -166,6 +166,10 @@ def _judge(e: Evidence) -> Found:
         return None, "unknown", "there is no judge report on this patch", "A judge passes this patch."
     confidence = judged.get("confidence")
     value = f"{judged['verdict']}, {confidence} of {needed} needed"
+    seen, total = judged.get("files_seen"), max(patch.get("files", 0), judged.get("files_total") or 0)
+    if seen is not None and seen < total:  # its verdict is about a part, whatever confidence it claims
+        whole = "A judge that sees every file passes it, or a person approves."
+        return False, f"{value}; saw {seen} of {total} files", f"judge report {judged['sha256'][:12]}", whole
     ok = judged["verdict"] == "pass" and isinstance(confidence, int | float) and confidence >= needed
     return ok, value, f"judge report {judged['sha256'][:12]}", f"The judge passes it with {needed} or more."
 

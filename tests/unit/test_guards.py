@@ -71,6 +71,8 @@ TURNS: dict[str, list[Turn]] = {
         lambda s, c, p, r: _there(s.judgement).update(confidence=None),
         lambda s, c, p, r: _there(s.judgement).update(verdict="fix"),
         lambda s, c, p, r: _there(s.judgement).update(subject_sha256="f" * 64),
+        lambda s, c, p, r: _there(s.judgement).update(files_seen=0, files_total=1),
+        lambda s, c, p, r: (_there(s.judgement).update(files_seen=1), _there(s.patch).update(files=120)),
     ],
     "secret_scan": [
         lambda s, c, p, r: r.update(secrets=[{"path": "src/app.py", "line": 1, "rule": "aws"}]),

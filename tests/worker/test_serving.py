@@ -120,16 +120,21 @@ RULES = {"subject_sha256": "0" * 64, "verdict": "pass", "confidence": 0.9, "reas
 def test_a_judging_model_is_never_milder_than_the_rules(
     response: ModelResponse, expected: tuple[str, float]
 ) -> None:
-    report = merged_report(RULES, response, cut=False)
+    report = merged_report(RULES, response, evidence=evidence())
     assert (report["verdict"], report["confidence"]) == expected
     assert ("feedback" in report) is (expected[0] == "fix")
 
 
 def test_nobody_is_sure_of_a_difference_that_was_cut() -> None:
-    long = evidence("+" * (MOST_CHARACTERS + 1))
+    files = [f"diff --git a/{name} b/{name}\n+{'x' * (MOST_CHARACTERS // 2)}\n" for name in "abc"]
+    long = evidence("".join(files))
     assert "longer than what is shown" in str(judge_request(long))
     sure = verdict(verdict="pass", confidence=1, reasons=[])
-    assert merged_report(RULES, sure, cut=True)["confidence"] == 0.5
+    report = merged_report(RULES, sure, evidence=long)
+    assert report["confidence"] == 0.5
+    assert (report["files_seen"], report["files_total"]) == (1, 3)
+    whole = merged_report(RULES, sure, evidence=evidence(files[0]))
+    assert (whole["files_seen"], whole["files_total"]) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -71,18 +71,32 @@ def is_cut(evidence: Evidence) -> bool:
     return len(evidence.patch) > MOST_CHARACTERS
 
 
-def merged_report(report: Json, response: ModelResponse, *, cut: bool) -> Json:
+def files_seen(evidence: Evidence) -> Json:
+    """``{files_seen, files_total}``: files of the patch that the model was shown whole, and all of them."""
+    shown = _files(evidence.patch[:MOST_CHARACTERS]) - is_cut(evidence)
+    return {"files_seen": max(shown, 0), "files_total": _files(evidence.patch)}
+
+
+def _files(patch: str) -> int:
+    """Only a file's header begins a line so: lines of files stand behind a sign."""
+    return f"\n{patch}".count("\ndiff --git ")
+
+
+def merged_report(report: Json, response: ModelResponse, *, evidence: Evidence) -> Json:
     """The stricter of the deterministic report and what the model said, as one judge report."""
     said = _verdict(response)
     if said is None:
         return {**report, "confidence": 0.0, "reasons": [*report["reasons"], "the model gave no verdict"]}
-    confidence = min(report["confidence"], said["confidence"], CONFIDENCE_IN_A_PART if cut else 1.0)
+    confidence = min(
+        report["confidence"], said["confidence"], CONFIDENCE_IN_A_PART if is_cut(evidence) else 1.0
+    )
     merged: Json = {
         **report,
         "verdict": said["verdict"],
         "confidence": round(confidence, 3),
         "reasons": [*said["reasons"], *report["reasons"]][:MOST_REASONS],
         "instructions_met": {**said["instructions_met"], **report.get("instructions_met", {})},
+        **files_seen(evidence),
     }
     if said["verdict"] == "fix":
         merged["feedback"] = said["feedback"] or "\n".join(said["reasons"]) or "The judge is not content."

@@ -7,7 +7,7 @@ import os
 from pydantic_ai.messages import ModelResponse
 
 from worker.checks.judge import Evidence
-from worker.checks.model_judge import VERDICT, is_cut, judge_request, merged_report
+from worker.checks.model_judge import VERDICT, judge_request, merged_report
 from worker.client.protocol import Json
 from worker.loop.conversation import masked
 from worker.loop.recorded import recorded_response
@@ -25,7 +25,7 @@ def judge_with_model(session: RunSession, evidence: Evidence, report: Json) -> J
     response = recorded_response(session, status="JUDGING", outdated_by=_NEW_VERDICT_AFTER)
     if response is None:
         response = _ask(session, evidence)
-    merged: Json = masked(merged_report(report, response, cut=is_cut(evidence)), session.masker.mask_text)
+    merged: Json = masked(merged_report(report, response, evidence=evidence), session.masker.mask_text)
     return merged
 
 
