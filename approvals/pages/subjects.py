@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from typing import Any, Final
 
 from approvals.pages.review import Review
 from runs import service
-from runs.domain.budgets import cost_ceiling, proposed_limit
+from runs.domain.budgets import cost_ceiling, forecast, proposed_limit
 from runs.domain.facts import Json
 from runs.domain.patch.invisible import hidden_in
 from runs.domain.state import RunState
@@ -63,22 +62,18 @@ def _budget(review: Review) -> Json:
         "limit": money(review.state.budget.get("max_cost_usd")),
         "value": f"{proposed_limit(review.state, ceiling):f}",
         "ceiling": money(ceiling) if ceiling is not None else "",
-        "forecast": _forecast(review.state),
+        "forecast": _foretold(review.state),
     }
 
 
-def _forecast(state: RunState) -> list[str]:
-    """What more money would buy, if the work goes on as it went."""
-    spent, steps = Decimal(state.used["cost_usd"]), int(state.used["steps"])
-    worked = duration(state.used["active_seconds"])
-    if not steps or not spent:
+def _foretold(state: RunState) -> list[str]:
+    """What more money would buy."""
+    worked, found = duration(state.used["active_seconds"]), forecast(state)
+    if found is None:
         return [f"It has worked for {worked}; what a step costs is not known."]
-    each = spent / steps
-    left = int(state.budget.get("max_steps", 0)) - int((state.attempt or {}).get("steps", 0))
-    lines = [
-        f"It made {steps} steps in {worked}, at {money(each)} each: a dollar more buys {int(1 / each):,}."
-    ]
-    if left > 0:
-        most = money(spent + each * left)
-        lines.append(f"At that pace the {left} steps that this attempt may still make end at {most}.")
+    buys = f"at {money(found.each)} each: a dollar more buys {int(1 / found.each):,}."
+    lines = [f"It made {found.steps} {'step' if found.steps == 1 else 'steps'} in {worked}, {buys}"]
+    if found.left:
+        most = money(found.end)
+        lines.append(f"At that pace the {found.left} steps that this attempt may still make end at {most}.")
     return lines

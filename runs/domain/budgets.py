@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import ROUND_UP, Decimal
 from typing import Any, Final
 
@@ -12,6 +13,17 @@ from runs.domain.facts import Json
 from runs.domain.state import RunState
 
 _CENT: Final = Decimal("0.01")
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What comes if the work goes on as it went. ``left``: steps that the attempt may still make, ``end``:
+    what the run will have cost after them."""
+
+    steps: int
+    each: Decimal
+    left: int
+    end: Decimal
 
 
 def next_budget(
@@ -45,3 +57,13 @@ def proposed_limit(state: RunState, ceiling: Decimal | None) -> Decimal:
     wanted = max(limit * Decimal("1.5"), spent + _CENT)
     wanted = wanted if ceiling is None else min(wanted, ceiling)
     return wanted.quantize(_CENT, rounding=ROUND_UP)
+
+
+def forecast(state: RunState) -> Forecast | None:
+    """What the steps so far foretell; None while nothing is known of what a step costs."""
+    spent, steps = Decimal(state.used["cost_usd"]), int(state.used["steps"])
+    if not steps or not spent:
+        return None
+    each = spent / steps
+    left = int(state.budget.get("max_steps", 0)) - int((state.attempt or {}).get("steps", 0))
+    return Forecast(steps, each, max(left, 0), spent + each * max(left, 0))

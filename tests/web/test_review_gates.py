@@ -67,7 +67,7 @@ def test_a_budget_shows_what_was_made_and_what_more_would_buy(client, carol):
     holder.post(Ev.CHECKPOINT_SAVED, checkpoint_artifact_id=checkpoint, base_commit=holder.base_commit)
     holder.post(Ev.MODEL_DECISION, decision="tool", cost_usd="1.50")
     shown = text(page(client, ApprovalRequest.objects.get()))
-    assert "It made 1 steps in" in shown
+    assert "It made 1 step in" in shown
     assert "at $1.50 each" in shown
     assert "What it has made so far 1 file, +1 −1" in shown
     assert "datetime.UTC" in shown.replace(" ", "")
