@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from django.http import QueryDict
 
 from approvals.models import ApprovalRequest
-from approvals.remarks import SIDES, Remark
+from approvals.remarks import SIDES, Draft, Remark
 from runs.domain import strict_json
 from runs.domain.errors import Invalid, Malformed
 from runs.domain.facts import Json
@@ -44,25 +45,26 @@ def read_decision(posted: QueryDict, request: ApprovalRequest) -> dict[str, Any]
 
 def read_remarks(posted: QueryDict) -> list[Remark]:
     """What was written about single lines; each field stands once for each remark, in order."""
+    return [_remark(draft) for draft in typed_remarks(posted)]
+
+
+def typed_remarks(posted: QueryDict) -> list[Draft]:
+    """The same as it was typed, to give back."""
     names = ("remark_path", "remark_side", "remark_line", "remark_text")
     rows = zip(*(posted.getlist(name) for name in names), strict=False)
-    return [_remark(*row) for row in rows if row[3].strip()]
+    return [Draft(path, side, line, _text(text)) for path, side, line, text in rows if text.strip()]
 
 
-def typed(posted: QueryDict) -> str:
-    """All that was written, as one comment to give back: nothing that somebody wrote is lost."""
-    rows = zip(
-        *(posted.getlist(name) for name in ("remark_path", "remark_line", "remark_text")), strict=False
-    )
-    remarks = [f"{path}:{line}\n{_text(text)}" for path, line, text in rows if text.strip()]
-    return "\n\n".join(filter(None, [_text(posted.get("comment", "")), *remarks]))
+def typed(posted: QueryDict, homeless: Sequence[Draft]) -> str:
+    """The comment to give back, with the remarks that have no line any more: no word of anybody is lost."""
+    left = [f"{draft.path}:{draft.line} (in what was shown before)\n{draft.text}" for draft in homeless]
+    return "\n\n".join(filter(None, [_text(posted.get("comment", "")), *left]))
 
 
-def _remark(path: str, side: str, line: str, text: str) -> Remark:
-    number = int(line) if re.fullmatch(r"[0-9]{1,8}", line.strip()) else 0
-    if not number or side not in SIDES:
-        raise Invalid({"remarks": [f"say which line of {path} you mean: “{text.strip()[:80]}”"]})
-    return Remark(path, side, number, _text(text))
+def _remark(draft: Draft) -> Remark:
+    if not draft.number or draft.side not in SIDES:
+        raise Invalid({"remarks": [f"say which line of {draft.path} you mean: “{draft.text[:80]}”"]})
+    return Remark(draft.path, draft.side, draft.number, draft.text)
 
 
 def _answer(posted: QueryDict, request: ApprovalRequest) -> str:

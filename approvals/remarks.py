@@ -6,8 +6,9 @@ reads the instruction later, knows what is meant without the page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from runs.domain.errors import Invalid
@@ -18,6 +19,7 @@ from runs.selectors.diff import read_file
 MOST_REMARKS: Final = 50
 QUOTED: Final = 200
 SIDES: Final = ("new", "old")
+_NUMBER: Final = re.compile(r"[0-9]{1,8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,21 @@ class Remark:
     side: str
     line: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A remark as it stands in a form: its line may be no number, its file none of the patch."""
+
+    path: str
+    side: str
+    line: str
+    text: str
+
+    @property
+    def number(self) -> int:
+        """The line's number, 0 where there is none."""
+        return int(self.line) if _NUMBER.fullmatch(self.line.strip()) else 0
 
 
 def comment_with_remarks(comment: str, remarks: Sequence[Remark], patch: Artifact | None) -> str:
@@ -55,9 +72,45 @@ def _file(remark: Remark, patch: Artifact) -> PatchFile:
 
 def _quote(remark: Remark, file: PatchFile) -> list[str]:
     """The line as the patch shows it; nothing where it stands outside of what the patch shows."""
+    text = dict(_lines(file, remark.side)).get(remark.line)
+    return [] if text is None else [f"> {text[:QUOTED]}{' …' if len(text) > QUOTED else ''}"]
+
+
+def _lines(file: PatchFile, side: str) -> Iterator[tuple[int, str]]:
+    """Number and text of each line of that side that the patch shows."""
     for hunk in file.hunks:
         for line in hunk:
-            if (line.new_no if remark.side == "new" else line.old_no) == remark.line:
-                text = shown(line.text)
-                return [f"> {text[:QUOTED]}{' …' if len(text) > QUOTED else ''}"]
-    return []
+            number = line.new_no if side == "new" else line.old_no
+            if number is not None:
+                yield number, shown(line.text)
+
+
+# --- when the patch was replaced while somebody wrote ------------------------------------------------
+
+
+def place_again(
+    drafts: Sequence[Draft], before: Artifact | None, now: Artifact | None
+) -> tuple[list[Draft], list[Draft]]:
+    """Drafts that have a line in the patch shown now, each at its number there, and those that have none.
+
+    ``before``: the patch that they were written on. A line is the same where the same file shows the same
+    text; of several the nearest.
+    """
+    found = [(draft, _again(draft, before, now)) for draft in drafts]
+    placed = [there for _, there in found if there is not None]
+    return placed, [draft for draft, there in found if there is None]
+
+
+def _again(draft: Draft, before: Artifact | None, now: Artifact | None) -> Draft | None:
+    try:
+        if before is None or now is None:
+            return None
+        if before.sha256 == now.sha256:
+            read_file(now, draft.path)
+            return draft
+        text = dict(_lines(read_file(before, draft.path), draft.side)).get(draft.number)
+        same = [number for number, there in _lines(read_file(now, draft.path), draft.side) if there == text]
+    except (LookupError, OSError, PatchRefused):
+        return None
+    nearest = min(same, key=lambda number: abs(number - draft.number), default=None)
+    return None if nearest is None else replace(draft, line=str(nearest))

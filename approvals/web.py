@@ -15,6 +15,7 @@ from approvals.desk import get_request
 from approvals.models import ApprovalRequest
 from approvals.pages import Asked, Review, read_review, review_context, unread_of
 from approvals.pages.review import successor_of
+from approvals.remarks import Draft, place_again
 from approvals.rows import may_bulk, queue_context
 from approvals.selectors import COUNTED, read_entries, read_queue, visible_requests
 from approvals.service import DecisionOutcome, approval_decide, approval_waive
@@ -192,10 +193,25 @@ def _refused(request: HttpRequest, principal: Principal, approval_id: str, refus
     current = refusal.extra.get("approval_id") if isinstance(refusal, ApprovalSuperseded) else ""
     review = read_review(_find(principal, str(current or approval_id)), principal)
     seen = tuple(request.POST.getlist("seen"))
+    remarks, homeless = _remarks_again(request, principal, approval_id, review)
     moved = bool(current) and current != approval_id
     error = f"{_words(refusal)} {_NOW_SHOWN[moved]}" if current else _words(refusal)
-    posed = Asked(_look(request), _site(request), error, forms.typed(request.POST), seen)
+    comment = forms.typed(request.POST, homeless)
+    posed = Asked(_look(request), _site(request), error, comment, seen, remarks)
     return _page(request, review, posed, _STATUS.get(refusal.code, 409))
+
+
+def _remarks_again(
+    request: HttpRequest, principal: Principal, approval_id: str, review: Review
+) -> tuple[list[Draft], list[Draft]]:
+    """What was written about lines: where it still stands beside one, and what has no place any more."""
+    drafts = forms.typed_remarks(request.POST)
+    if not drafts or review.entry.closed:
+        return [], drafts
+    posted_to = review
+    if review.request.pk != approval_id:
+        posted_to = read_review(_find(principal, approval_id), principal)
+    return place_again(drafts, posted_to.subject, review.subject)
 
 
 def _words(refusal: Refusal) -> str:

@@ -18,6 +18,24 @@ WAITING = RunStatus.WAITING_FOR_APPROVAL
 P = PersonRole
 
 
+def large_patch(files: int, lines: int) -> bytes:
+    """A patch that adds so many files with so many lines each."""
+    body = "".join(f"+value_{n} = {n}  # the line that stands at {n}\n" for n in range(lines))
+    return "".join(
+        f"diff --git a/big/f{n:04}.py b/big/f{n:04}.py\nnew file mode 100644\n--- /dev/null\n"
+        f"+++ b/big/f{n:04}.py\n@@ -0,0 +1,{lines} @@\n{body}"
+        for n in range(files)
+    ).encode()
+
+
+def waiting_with_patch(patch: bytes, **fields: Any) -> ApprovalRequest:
+    """A request for this patch."""
+    holder = make.run_in(RunStatus.EXECUTING, **fields)
+    holder.hand_in(patch)
+    make.drive(holder, WAITING)
+    return ApprovalRequest.objects.get(run_id=holder.run_id, status="open")
+
+
 def waiting(**fields: Any) -> ApprovalRequest:
     holder = make.run_in(WAITING, **fields)
     return ApprovalRequest.objects.get(run_id=holder.run_id, status="open")

@@ -16,6 +16,7 @@ from approvals.pages.since import since_of
 from approvals.pages.subjects import subject_of
 from approvals.pages.turn import turn_of
 from approvals.policy import CHANGEABLE
+from approvals.remarks import Draft
 from approvals.selectors import ids_in_turn
 from runs.domain.facts import Json
 from runs.domain.payloads import MAX_TEXT
@@ -29,19 +30,20 @@ _REJECT = {Gate.QUESTION: "Give no answer", Gate.BUDGET: "End the run", Gate.TOO
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How the page is asked for: ``error``, ``comment`` and ``seen`` come back after a refusal."""
+    """How the page is asked for: ``error`` and what follows it come back after a refusal."""
 
     look: Look = USUAL
     site: str = ""  #: the address of this installation
     error: str = ""
     comment: str = ""
     seen: tuple[str, ...] = ()  #: digests of files that were opened
+    remarks: Sequence[Draft] = ()  #: beside lines of what is shown
 
 
 def review_context(review: Review, posed: Asked) -> Json:
     """The whole context of approvals/review.html."""
     request, closed = review.request, review.entry.closed
-    diff = diff_of(review, posed.look)
+    diff = diff_of(review, posed.look, posed.remarks)
     return {
         "request_id": request.pk,
         "head": _head(review),

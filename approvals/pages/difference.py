@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
 
 from approvals.pages.review import Review
+from approvals.remarks import Draft
 from runs.domain.facts import Json
 from runs.domain.patch import PatchRefused
 from runs.domain.vocabulary import Gate
@@ -13,14 +15,21 @@ from runs.models import Artifact
 from runs.selectors.diff import Concern, Look, patch_diff, patch_heads, unread_files
 
 
-def diff_of(review: Review, look: Look) -> Json | None:
-    """``{files, summary, unread, title}`` for runs/_diff.html, None where there is nothing to read."""
+def diff_of(review: Review, look: Look, remarks: Sequence[Draft] = ()) -> Json | None:
+    """``{files, summary, unread, title}`` for runs/_diff.html, None where there is nothing to read.
+
+    ``remarks``: what somebody had begun to write beside its lines.
+    """
     if review.gate is Gate.BUDGET:
         return _partial(review, look)
     if review.gate is not Gate.PATCH or review.subject is None:
         return None
+    begun: dict[str, list[Json]] = {}
+    for draft in remarks:
+        begun.setdefault(draft.path, []).append(asdict(draft))
+    may_remark = not review.entry.closed
     found: Json = patch_diff(
-        review.subject, concern=concern_of(review), look=look, remarks=not review.entry.closed
+        review.subject, concern=concern_of(review), look=look, remarks=may_remark, begun=begun
     )
     return found
 

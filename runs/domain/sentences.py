@@ -309,6 +309,18 @@ def _cleanup(event: Event) -> Said:
     return Said("Clean-up reported", detail=event.payload.get("cleanup", ""), importance=DETAIL)
 
 
+#: Events that tell of a failure wherever they stand; a failed attempt says so in its outcome.
+FAILURES: Final = frozenset(
+    {
+        Ev.VERIFICATION_FAILED_RETRYABLE,
+        Ev.JUDGE_REQUIRES_FIX,
+        Ev.REJECTED,
+        Ev.PR_CREATION_FAILED,
+        Ev.NON_RETRYABLE_FAILURE,
+        Ev.TIMEOUT,
+    }
+)
+
 _TELLERS: Final[dict[str, Callable[[Event], Said | None]]] = {
     Ev.RUN_CREATED: _created,
     Ev.LEASE_ACQUIRED: _leased,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.urls import reverse
 
 from runs.domain.facts import Actor, Event, Json, moment, stamp
 from runs.domain.said import DETAIL, KEY, NORMAL
+from runs.domain.sentences import FAILURES
 from runs.domain.timeline import Item, timeline
+from runs.domain.vocabulary import Ev
 from runs.models import Run, RunEvent
 from runs.selectors.words import when
 
@@ -34,7 +37,8 @@ _COLUMNS: Final = (
 
 
 def run_timeline(*, run: Run, params: Mapping[str, str]) -> Json:
-    """``{phases, announce, levels, earlier, later}``. One query.
+    """``{phases, announce, levels, earlier, later, failure}``. One query, two where the log is longer than
+    the window. ``failure``: the way to the next failure outside of it, round the end of the log, or "".
 
     ``params``: ``show`` (key, normal, all), ``upto`` (the last sequence of the window) or ``at`` (a
     sequence that the window holds).
@@ -54,7 +58,21 @@ def run_timeline(*, run: Run, params: Mapping[str, str]) -> Json:
         "levels": _levels(level, params),
         "earlier": f"?upto={last - WINDOW}&show={level}" if last > WINDOW else "",
         "later": f"?upto={min(last + WINDOW, run.version)}&show={level}" if last < run.version else "",
+        "failure": _failure_beyond(run, last, level),
     }
+
+
+def _failure_beyond(run: Run, last: int, level: str) -> str:
+    first = last - WINDOW
+    if first <= 0 and last >= run.version:
+        return ""
+    told = Q(event_type__in=FAILURES) | Q(
+        event_type=Ev.ATTEMPT_FINISHED, payload__outcome__in=["failed", "aborted"]
+    )
+    beyond = RunEvent.objects.filter(told, Q(sequence__gt=last) | Q(sequence__lte=first), run=run)
+    is_before = ExpressionWrapper(Q(sequence__lte=first), output_field=BooleanField())
+    number = beyond.order_by(is_before, "sequence").values_list("sequence", flat=True).first()
+    return f"?at={number}&show={level}#e{number}" if number else ""
 
 
 def _window_end(version: int, params: Mapping[str, str]) -> int:

@@ -112,7 +112,7 @@ on("keydown", (event) => {
   const typing = event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog, [contenteditable]");
   if (typing || event.ctrlKey || event.metaKey || event.altKey || root.dataset.keys === "off") return;
   const button = one(`[data-key="${CSS.escape(event.key)}"]:not(:disabled)`), reason = button?.form?.elements.comment;
-  const act = button ? () => (reason && !reason.value && !button.formNoValidate ? reason : button).focus() : keys[event.key];
+  const act = button ? () => (reason?.required && !reason.value && !button.formNoValidate ? reason : button).focus() : keys[event.key];
   if (act) { event.preventDefault(); act(); }
 });
 

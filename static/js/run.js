@@ -1,4 +1,4 @@
-// The run's page: a link to an event lands on the sentence that tells it, in whichever window of the story it stands.
+// The run's page beyond app.js: a link to an event lands on the sentence that tells it, in whichever window of the story it stands.
 "use strict";
 const wanted = () => (/^#e(\d+)$/.exec(location.hash) || [])[1];
 function land() {
@@ -19,3 +19,9 @@ function land() {
 }
 addEventListener("hashchange", land);
 addEventListener("DOMContentLoaded", land);
+
+keys.f = () => { // Past the last failure here to the next in another window of the log
+  const after = (item) => document.activeElement.compareDocumentPosition(item) & Node.DOCUMENT_POSITION_FOLLOWING;
+  const next = all("[data-failure]").find(after);
+  if (next) next.focus(); else one("[data-next-failure]")?.click();
+};

@@ -59,6 +59,7 @@ class Visitor:
     context: BrowserContext
     page: Page
     server: str
+    look: Look = Look()
     problems: list[str] = field(default_factory=list)
     allowed: list[str] = field(default_factory=list)
 
@@ -82,7 +83,7 @@ class Visitor:
         )
         context.set_default_timeout(10_000)
         context.add_init_script(REPORT_VIOLATIONS)
-        visitor = cls(context, context.new_page(), server)
+        visitor = cls(context, context.new_page(), server, look)
         visitor.watch(visitor.page)
         if person is not None:
             visitor.sign_in(person)
@@ -125,12 +126,15 @@ class Visitor:
         """Type where the focus is."""
         self.page.keyboard.type(text)
 
-    def tab_to(self, target: Locator) -> None:
-        """Tab until ``target`` has the focus; each stop on the way must be visible."""
+    def tab_to(self, target: Locator, *, key: str = "Tab") -> None:
+        """Tab until ``target`` has the focus; each stop on the way must be visible.
+
+        ``key``: "Shift+Tab" goes back.
+        """
         handle = target.element_handle()
         assert handle is not None
         for _ in range(MOST_STOPS):
-            self.press("Tab")
+            self.press(key)
             stop = self.page.evaluate(FOCUS)
             assert stop["outline"], f"the focus is not seen: {stop['html']}"
             assert stop["free"], f"something lies over the focus: {stop['html']}"

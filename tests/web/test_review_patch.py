@@ -200,12 +200,48 @@ def test_a_decision_on_a_replaced_patch_shows_the_new_one_with_the_comment_in_it
     raw = refused.content.decode()
     assert refused.status_code == 409
     assert f'action="{reverse("approval-decision", args=[new.pk])}"' in raw
-    assert re.search(
-        r"<textarea id=\"verdict-comment\"[^>]*>my careful words\s+clock.py:5\s+why here\?<", raw
-    )
+    lost = r"clock.py:5 \(in what was shown before\)\s+why here\?"
+    assert re.search(rf'<textarea id="verdict-comment"[^>]*>my careful words\s+{lost}<', raw)
     assert "This page shows the newer request now" in text(refused)
     assert not Decision.objects.filter(by=carol).exists()
     assert status_of(new) == WAITING
+
+
+def replaced(client: Client, before: str, after: str) -> ApprovalRequest:
+    """A request whose patch bob sent back, and that came again with another ``zone.py``; the older one."""
+    holder = make.run_in(RunStatus.EXECUTING)
+    holder.hand_in(make.patch_writing({"clock.py": make.EDITED, "zone.py": before}))
+    old = ApprovalRequest.objects.get(run_id=make.drive(holder, WAITING).run_id)
+    client.force_login(make.person(P.REVIEWER, name="bob"))
+    post(client, old, "request_changes", comment="smaller")
+    holder = make.drive(make.claim(holder.machine, holder.run), RunStatus.EXECUTING)
+    holder.hand_in(make.patch_writing({"clock.py": make.EDITED, "zone.py": after}))
+    make.drive(holder, WAITING)
+    return old
+
+
+def test_one_byte_changed_since_decides_nothing_shows_it_and_keeps_every_word(client, carol):
+    old = replaced(client, "ZONE = 0\n", "ZONE = 1\n")
+    client.force_login(carol)
+    refused = post(client, old, comment="my careful words", **remark("why here?"))
+    raw = refused.content.decode()
+    assert refused.status_code == 409
+    assert not Decision.objects.filter(by=carol).exists()
+    assert status_of(old) == WAITING
+    assert "1 file differs from the patch before, 1 is as before." in text(refused)
+    assert re.search(r"− \+ ZONE = <?.*0 .*\+ \+ ZONE = .*1", text(refused))
+    assert ">my careful words</textarea>" in raw
+    assert ">why here?</textarea>" in raw
+
+
+def test_a_remark_goes_along_to_its_line_in_the_patch_that_came_meanwhile(client, carol):
+    old = replaced(client, "A = 1\nZONE = 0\n", "ZONE = 0\n")
+    client.force_login(carol)
+    refused = post(client, old, "request_changes", **remark("Why zero?", path="zone.py", line="2"))
+    (begun,) = re.findall(r"<details[^>]*data-begun.*?</details>", refused.content.decode(), re.DOTALL)
+    assert 'name="remark_path" value="zone.py"' in begun
+    assert re.search(r'name="remark_line"[^>]* value="1"', begun)
+    assert ">Why zero?</textarea>" in begun
 
 
 # --- remarks on lines ------------------------------------------------------------------------------
@@ -245,7 +281,7 @@ def test_a_remark_without_a_place_is_asked_for_and_not_lost(client, carol, wrong
     refused = post(client, request, "request_changes", **remark("Name the zone.", **wrong))
     assert refused.status_code == 422
     assert said in text(refused)
-    assert "Name the zone." in text(refused)
+    assert "Name the zone.</textarea>" in refused.content.decode()
 
 
 def test_a_comment_has_one_longest_length(client, carol):

@@ -8,7 +8,7 @@ however large the patch is.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -57,6 +57,7 @@ class Concern:
 
 #: No path is of concern.
 PLAIN: Final = Concern()
+_NOTHING: Final[Mapping[str, Sequence[Json]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +82,25 @@ class Head:
 
 
 def patch_diff(
-    artifact: Artifact, *, concern: Concern = PLAIN, look: Look = USUAL, remarks: bool = False
+    artifact: Artifact,
+    *,
+    concern: Concern = PLAIN,
+    look: Look = USUAL,
+    remarks: bool = False,
+    begun: Mapping[str, Sequence[Json]] = _NOTHING,
 ) -> Json:
     """``{files, summary, unread}`` for runs/_diff.html. ``unread``: files not shown whole. No query.
 
-    ``remarks``: what is loaded later may be commented on, too. Raises ``OSError`` or ``PatchRefused``
+    ``remarks``: what is loaded later may be commented on, too. ``begun``: by a file's name, comments on its
+    lines that stand in its forms; such a file is shown. Raises ``OSError`` or ``PatchRefused``
     where the bytes cannot be read.
     """
     files, heads, below = [], patch_heads(artifact), _files_url(artifact)
     for head, fits in _placed(heads, concern):
-        address, limit = f"{below}{head.index}/", FILE_LINES if fits else 0
+        written = begun.get(head.name, ())
+        address, limit = f"{below}{head.index}/", FILE_LINES if fits or written else 0
         file = _file(artifact, head, look, address=address, limit=limit, remarks=remarks)
-        file |= concern.badge(head) | {"known": head.digest in concern.unchanged}
+        file |= concern.badge(head) | {"known": head.digest in concern.unchanged, "begun": written}
         if file["truncated"] and not file["hunks"]:
             file["brief"] = brief_file(file)
         files.append(file)
