@@ -15,7 +15,9 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from runs.domain.facts import Json
 from runs.selectors import attention
+from runs.selectors.diff.table import rows_markup
 
 register = template.Library()
 
@@ -32,6 +34,12 @@ def icon(name: str, label: str = "") -> SafeString:
             '<svg class="icon" role="img" aria-label="{}"><use href="#i-{}"/></svg>', label, name
         )
     return format_html('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>', name)
+
+
+@register.simple_tag
+def diff_rows(rows: Iterable[Json], anchor: str) -> SafeString:
+    """Lines of a difference as rows of its table."""
+    return rows_markup(rows, anchor)
 
 
 @register.simple_tag(takes_context=True)

@@ -19,16 +19,18 @@ from tests.reviewing import large_patch, waiting_with_patch
 
 PAINT_MS, STORY_MS = 2_000, 1_500
 #: Milliseconds from the address to the first text on the screen.
-PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+PAINTED = """() => new Promise((done) => new PerformanceObserver((list) => {
+  const paint = list.getEntriesByName('first-contentful-paint')[0];
+  if (paint) done(paint.startTime);
+}).observe({type: 'paint', buffered: true}))"""
 
 
 def first_paint(visitor: Visitor, path: str) -> float:
     """The best of three: what else the machine does at the moment is not the page's doing."""
     found = []
     for _ in range(3):
-        visitor.go("about:blank")
         visitor.go(path)
-        found.append(visitor.page.wait_for_function(PAINTED).json_value())
+        found.append(float(visitor.page.evaluate(PAINTED)))
     return min(found)
 
 
@@ -41,7 +43,7 @@ def test_a_patch_of_2_000_files_and_50_000_lines_paints_within_two_seconds(
     expect(carol.page.locator(".file")).to_have_count(2_000)
     last = carol.page.locator(".file").last
     last.get_by_role("link", name="Show it").click()
-    expect(last.get_by_text("value_24")).to_be_visible()
+    expect(last).to_contain_text("value_24 = 24", timeout=10_000)
 
 
 def long_story(scene: Scene, count: int) -> Holder:
