@@ -10,14 +10,15 @@ import django.utils.timezone
 import django_fsm
 import pgtrigger.compiler
 import pgtrigger.migrations
+from django.conf import settings
+from django.db import migrations, models
+
 import runs.models.holds
 import runs.models.people
 import runs.models.repositories
 import runs.models.search
 import runs.models.tasks
 import runs.models.work
-from django.conf import settings
-from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
