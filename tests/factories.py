@@ -27,6 +27,8 @@ from runs.domain.state import RunState
 from runs.domain.vocabulary import MACHINE_ROLES, ArtifactKind, Ev, PersonRole, Role, RunStatus
 from runs.models import Person, Policy, Repository, RoleGrant, Run, Task, WorkerAccount
 
+STARTED: Json = {"worker_version": "1"}
+UNDERSTOOD: Json = {"summary": "two files"}
 FILES = {
     "clock.py": "import datetime\n\n\ndef now():\n    return datetime.datetime.utcnow()\n",
     "test_clock.py": "import clock\n\n\ndef test_now():\n    assert clock.now()\n",
@@ -200,10 +202,16 @@ class Holder:
 
     def post(self, event: Ev, key: str = "", **payload: Any) -> service.Outcome:
         """One event under the lease."""
+        return self.post_all((event, payload), key=key)[0]
+
+    def post_all(self, *events: tuple[Ev, Json], key: str = "") -> list[service.Outcome]:
+        """Events in one go, as a worker sends what happened at once."""
         caller = self.machine.principal.caller
-        return service.apply_event(
-            self.run_id, Command(event, payload, caller, key or new_id("key"), lease_token=self.token)
-        )
+        commands = [
+            Command(event, payload, caller, key or new_id("key"), lease_token=self.token)
+            for event, payload in events
+        ]
+        return service.apply_batch(self.run_id, commands)
 
     def upload(self, kind: ArtifactKind, content: bytes | Json) -> str:
         """Bytes, or JSON, as an artifact; returns its id."""
@@ -221,38 +229,57 @@ class Holder:
 
     # --- one step each: from the status it is named after to the next -----------------------------
 
-    def start(self) -> None:
+    def start(self) -> service.Outcome:
         """LEASED → PREPARING."""
-        self.post(Ev.WORKER_STARTED, worker_version="1")
+        return self.post(Ev.WORKER_STARTED, **STARTED)
 
-    def prepare(self) -> None:
+    def prepare(self) -> service.Outcome:
         """PREPARING → CONTEXT_BUILDING."""
-        self.post(Ev.SANDBOX_READY, sandbox_id="sandbox", base_commit=self.base_commit)
+        return self.post(Ev.SANDBOX_READY, **self._sandbox)
 
-    def build_context(self) -> None:
+    def build_context(self) -> service.Outcome:
         """CONTEXT_BUILDING → PLANNING."""
-        self.post(Ev.CONTEXT_READY, summary="two files")
+        return self.post(Ev.CONTEXT_READY, **UNDERSTOOD)
 
-    def plan(self, **fields: Any) -> None:
+    def get_ready(self) -> service.Outcome:
+        """LEASED → PLANNING."""
+        return self.post_all(
+            (Ev.WORKER_STARTED, STARTED), (Ev.SANDBOX_READY, self._sandbox), (Ev.CONTEXT_READY, UNDERSTOOD)
+        )[-1]
+
+    @property
+    def _sandbox(self) -> Json:
+        return {"sandbox_id": "sandbox", "base_commit": self.base_commit}
+
+    def plan(self, **fields: Any) -> service.Outcome:
         """PLANNING → EXECUTING, or to the plan gate."""
         document = {
             "files": ["clock.py"], "verifiers": ["test"], "risks": [], "must_not_change": [],
             "stop_condition": "tests pass", "summary": "replace one call", **fields,
         }  # fmt: skip
-        self.post(Ev.PLAN_CREATED, plan_artifact_id=self.upload(ArtifactKind.PLAN, document))
+        return self.post(Ev.PLAN_CREATED, plan_artifact_id=self.upload(ArtifactKind.PLAN, document))
 
-    def hand_in(self, patch: bytes | None = None) -> None:
+    def hand_in(self, patch: bytes | None = None) -> service.Outcome:
         """EXECUTING → PATCH_READY."""
+        return self.post(Ev.PATCH_CREATED, **self._uploaded(patch))
+
+    def hand_in_for_checks(self) -> service.Outcome:
+        """EXECUTING → VERIFYING."""
+        return self.post_all(
+            (Ev.PATCH_CREATED, self._uploaded()), (Ev.VERIFICATION_STARTED, {"commands": ["test"]})
+        )[-1]
+
+    def _uploaded(self, patch: bytes | None = None) -> Json:
         artifact_id = self.upload(ArtifactKind.PATCH, patch or self.patch)
-        self.post(Ev.PATCH_CREATED, patch_artifact_id=artifact_id, summary="replaced one call")
+        return {"patch_artifact_id": artifact_id, "summary": "replaced one call"}
 
     def report(self, text: bytes = b"# What was found\n") -> None:
         """EXECUTING → JUDGING, for analysis tasks."""
         self.post(Ev.REPORT_CREATED, report_artifact_id=self.upload(ArtifactKind.ANALYSIS_REPORT, text))
 
-    def begin_checks(self) -> None:
+    def begin_checks(self) -> service.Outcome:
         """PATCH_READY → VERIFYING."""
-        self.post(Ev.VERIFICATION_STARTED, commands=["test"])
+        return self.post(Ev.VERIFICATION_STARTED, commands=["test"])
 
     def check(self, *, exit_code: int = 0, feedback: str = "") -> service.Outcome:
         """VERIFYING → JUDGING, or back to EXECUTING with a failing exit code."""
@@ -295,7 +322,7 @@ def claim(machine: Machine | None = None, run: Run | None = None, **options: Any
 
 
 #: Each status on the way of a patch, and the step that leaves it.
-WAY: dict[str, Callable[[Holder], Any]] = {
+WAY: dict[str, Callable[[Holder], service.Outcome]] = {
     RunStatus.LEASED: Holder.start,
     RunStatus.PREPARING: Holder.prepare,
     RunStatus.CONTEXT_BUILDING: Holder.build_context,
@@ -304,6 +331,11 @@ WAY: dict[str, Callable[[Holder], Any]] = {
     RunStatus.PATCH_READY: Holder.begin_checks,
     RunStatus.VERIFYING: Holder.check,
     RunStatus.JUDGING: Holder.judge,
+}
+#: Longer strides over statuses that nobody asked for.
+STRIDES: dict[str, tuple[Callable[[Holder], service.Outcome], frozenset[RunStatus]]] = {
+    RunStatus.LEASED: (Holder.get_ready, frozenset({RunStatus.PREPARING, RunStatus.CONTEXT_BUILDING})),
+    RunStatus.EXECUTING: (Holder.hand_in_for_checks, frozenset({RunStatus.PATCH_READY})),
 }
 
 
@@ -324,11 +356,13 @@ def run_in(
 
 def drive(holder: Holder, status: RunStatus) -> Holder:
     """Go on until ``status`` is reached."""
-    while (now := holder.run.status) != status:
+    now = holder.run.status
+    while now != status:
         if now == RunStatus.PR_CREATING:
             holder = claim(worker(Role.GIT_INTEGRATION), holder.run)
-            holder.open_pull_request()
+            now = holder.open_pull_request().run.status
             continue
         assert now in WAY, f"the run went to {now}, not to {status}"
-        WAY[now](holder)
+        stride, over = STRIDES.get(now, (WAY[now], frozenset()))
+        now = (WAY[now] if status in over else stride)(holder).run.status
     return holder
