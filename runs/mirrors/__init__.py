@@ -7,6 +7,7 @@ several processes at once; fetching is done by one at a time.
 from __future__ import annotations
 
 import fcntl
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -223,6 +224,7 @@ class Mirror:
             yield
 
 
+@functools.lru_cache(maxsize=1_000)
 def _branch_ref(branch: str) -> str:
     ref = f"refs/heads/{branch}"
     if run_git("check-ref-format", ref).code:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -71,9 +70,13 @@ class FakeGitHub:
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
 
     def branch(self, name: str) -> str:
-        """The commit of a branch in the bare repository, or ""."""
-        command = ["git", f"--git-dir={self.bare}", "rev-parse", "--verify", "--quiet", f"refs/heads/{name}"]
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        """The commit of a branch in the bare repository, or ""; git's own files, no process."""
+        ref = f"refs/heads/{name}"
+        with suppress(OSError):
+            return (self.bare / ref).read_text().strip()
+        packed = self.bare / "packed-refs"
+        rows = (row.split(" ") for row in packed.read_text().splitlines()) if packed.exists() else ()
+        return next((row[0] for row in rows if row[1:] == [ref]), "")
 
     def open_by_somebody(self, branch: str, body: str = "by hand") -> None:
         """A pull request that this product's process did not open."""

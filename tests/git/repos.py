@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,16 +12,23 @@ from runs.mirrors import Mirror
 from runs.mirrors.process import run_git
 
 Entry = tuple[bytes | str, str, bytes]
-ZERO = "0" * 40
+Folder = dict[bytes, "tuple[str, bytes] | Folder"]
+_WHO = b"test@example.invalid <test@example.invalid> 1700000000 +0000"
 
 
 class Remote:
-    """A bare repository, with shortcuts to put commits into it and to look at it."""
+    """A bare repository, with shortcuts to put commits into it and to look at it.
+
+    Objects and branches are written as git's own files: a process for each of them would cost most of the
+    time of a test that makes many.
+    """
 
     def __init__(self, path: Path, *, object_format: str = "sha1") -> None:
-        self.path = path
+        self.path, self._format = path, object_format
         form = f"--object-format={object_format}"
-        self.git("init", "-q", "--bare", "-b", "main", form, str(path), at=None)
+        self.git("init", "-q", "--bare", "-b", "main", "--template=", form, str(path), at=None)
+        with (path / "config").open("a") as config:
+            config.write("[receive]\n\tautogc = false\n[gc]\n\tauto = 0\n")
 
     @property
     def url(self) -> str:
@@ -51,20 +60,29 @@ class Remote:
 
     def tree(self, entries: Iterable[Entry]) -> str:
         """A tree of exactly these (path, mode, content or commit id)."""
-        rows = [
-            b"%s %s\t%s" % (mode.encode(), self._object(mode, data), _bytes(path))
-            for path, mode, data in entries
-        ]
-        self.git("read-tree", "--empty")
-        self.git("update-index", "-z", "--index-info", stdin=b"".join(row + b"\0" for row in rows))
-        return self.git("write-tree").decode().strip()
+        root: Folder = {}
+        for path, mode, data in entries:
+            *folders, name = _bytes(path).split(b"/")
+            here = root
+            for folder in folders:
+                below = here.setdefault(folder, {})
+                assert isinstance(below, dict)
+                here = below
+            here[name] = (mode, data)
+        return self._tree(root)
 
     def commit(self, entries: Iterable[Entry], *, branch: str = "main", on: str | None = None) -> str:
         """A commit with exactly these files, at the tip of `branch`."""
-        parent = ("-p", on) if on else ()
-        made = self.git("commit-tree", *parent, "-m", "x", self.tree(entries)).decode().strip()
-        self.git("update-ref", f"refs/heads/{branch}", made)
+        parent = f"parent {on}\n".encode() if on else b""
+        tree = f"tree {self.tree(entries)}\n".encode()
+        made = self._object("commit", tree + parent + b"author %b\ncommitter %b\n\nx\n" % (_WHO, _WHO))
+        self.set_branch(branch, made)
         return made
+
+    def set_branch(self, name: str, commit: str) -> None:
+        ref = self.path / "refs" / "heads" / name
+        ref.parent.mkdir(parents=True, exist_ok=True)
+        ref.write_text(f"{commit}\n")
 
     def diff(self, before: str, after: str) -> bytes:
         return self.git("diff-tree", "-p", "--binary", "-M", "--full-index", before, after)
@@ -76,16 +94,34 @@ class Remote:
         return not run_git("apply", "--cached", "--check", "-", git_dir=self.path, env=env, stdin=patch).code
 
     def branches(self) -> dict[str, str]:
-        rows = self.git("for-each-ref", "--format=%(refname:lstrip=2) %(objectname)", "refs/heads").decode()
-        return dict(row.split(" ") for row in rows.splitlines())
+        heads = self.path / "refs" / "heads"
+        files = (path for path in heads.rglob("*") if path.is_file())
+        return {path.relative_to(heads).as_posix(): path.read_text().strip() for path in files}
 
     def show(self, name: str) -> bytes:
         return self.git("cat-file", "-p", name)
 
-    def _object(self, mode: str, data: bytes) -> bytes:
-        if mode == "160000":
-            return data
-        return self.git("hash-object", "-w", "--stdin", stdin=data).strip()
+    def _tree(self, folder: Folder) -> str:
+        rows = []
+        for name, entry in folder.items():
+            if isinstance(entry, dict):
+                rows.append((name + b"/", b"40000", name, self._tree(entry)))
+            else:
+                mode, data = entry
+                made = data.decode() if mode == "160000" else self._object("blob", data)
+                rows.append((name, mode.encode(), name, made))
+        # Git sorts a folder as if its name ended with a slash.
+        body = (b"%b %b\0%b" % (mode, name, bytes.fromhex(made)) for _, mode, name, made in sorted(rows))
+        return self._object("tree", b"".join(body))
+
+    def _object(self, kind: str, data: bytes) -> str:
+        whole = f"{kind} {len(data)}\0".encode() + data
+        name = hashlib.new(self._format, whole).hexdigest()
+        place = self.path / "objects" / name[:2] / name[2:]
+        if not place.exists():
+            place.parent.mkdir(exist_ok=True)
+            place.write_bytes(zlib.compress(whole, 1))
+        return name
 
 
 def mirror_of(remote: Remote, folder: Path) -> Mirror:
