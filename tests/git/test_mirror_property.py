@@ -1,10 +1,10 @@
-"""For any two trees: the paths read from git's patch are git's own, and the tree's."""
+"""For any two trees: the paths read from git's patch, those that the guards see, and those in which the
+pushed tree differs from its base are the same."""
 
 from __future__ import annotations
 
-import tempfile
+import itertools
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +14,7 @@ from runs.domain import guards
 from runs.domain.patch import NotAPatch, read_patch, read_sections, shown
 from runs.domain.patch.reading import patch_facts
 from runs.domain.paths import path_problem
+from runs.mirrors import Mirror
 from runs.pull_requests.base import Author, Change
 from runs.pull_requests.git import GitProvider
 from tests.git.repos import Remote, mirror_of
@@ -58,58 +59,63 @@ def edits(draw):
     return before, _without_clashes(after)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(edits())
-def test_reader_git_and_tree_agree_on_every_change(pair):
-    before, after = ([(path, *entry) for path, entry in tree.items()] for tree in pair)
-    with tempfile.TemporaryDirectory() as folder:
-        remote = Remote(Path(folder) / "remote.git")
-        base = remote.commit(before)
-        wanted = remote.tree(after)
-        patch = remote.diff(base, wanted)
-        if not patch:
-            return
-        mirror = mirror_of(remote, Path(folder))
-        if not remote.takes(patch, base):
-            # A folder named ' ', or a link that makes room for a folder: git refuses its own diff.
-            with pytest.raises(NotAPatch):
-                mirror.read(patch, base)
-            return
-        reading = mirror.read(patch, base)
-        assert reading.tree == wanted
-        expected = {
-            path for path in pair[0].keys() | pair[1].keys() if pair[0].get(path) != pair[1].get(path)
-        }
-        assert reading.paths == expected
-        assert {path for file in reading.files for path in file.touched} == expected
-        spans = read_sections(patch)
-        assert [read_patch(patch[s.start : s.end])[0] for s in spans] == list(reading.files)
+Pair = tuple[dict[str, tuple[str, bytes]], dict[str, tuple[str, bytes]]]
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(edits())
-def test_the_paths_that_the_guards_saw_are_those_that_the_pushed_tree_changes(pair):
+@pytest.mark.parametrize("count", [25, pytest.param(1_000, marks=pytest.mark.long)])
+def test_reader_git_and_pushed_tree_agree_on_every_change(tmp_path, count):
+    """One repository for all examples: each is a commit of its own, and pushed to a branch of its own."""
+    remote = Remote(tmp_path / "remote.git")
+    mirror = mirror_of(remote, tmp_path)
+    number = itertools.count()
+
+    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(edits())
+    def agree(pair: Pair) -> None:
+        _agree(remote, mirror, pair, branch=f"agent/r{next(number)}")
+
+    agree()
+
+
+def _agree(remote: Remote, mirror: Mirror, pair: Pair, *, branch: str) -> None:
     before, after = ([(path, *entry) for path, entry in tree.items()] for tree in pair)
-    with tempfile.TemporaryDirectory() as folder:
-        remote = Remote(Path(folder) / "remote.git")
-        base = remote.commit(before)
-        patch = remote.diff(base, remote.tree(after))
-        if not patch or not remote.takes(patch, base):
-            return
-        mirror = mirror_of(remote, Path(folder))
+    base, wanted = remote.commit(before), remote.tree(after)
+    patch = remote.diff(base, wanted)
+    if not patch:
+        return
+    mirror.fetch(branch="main")
+    try:
         reading = mirror.read(patch, base)
-        seen = guards.paths_of(patch_facts(reading.files, reading.word, key=b"a key of tests"))
-        pushed = GitProvider(mirror).create(
-            Change(
-                base_commit=base,
-                patch=patch,
-                approved_paths=reading.paths,
-                branch="agent/r",
-                message="x",
-                author=Author("Agent Platform", "agents@example.invalid"),
-                timestamp=datetime(2026, 7, 3, tzinfo=UTC),
-            )
-        )
-        out = remote.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, pushed.commit_sha)
-        changed = {shown(name.decode("utf-8", "surrogateescape")) for name in out.split(b"\0")[:-1]}
-        assert set(seen) == changed
+    except NotAPatch:
+        # A folder named ' ', or a link that makes room for a folder: git refuses its own diff.
+        assert not remote.takes(patch, base)
+        return
+    assert reading.tree == wanted
+    expected = {path for path in pair[0].keys() | pair[1].keys() if pair[0].get(path) != pair[1].get(path)}
+    assert reading.paths == expected
+    assert {path for file in reading.files for path in file.touched} == expected
+    spans = read_sections(patch)
+    assert [read_patch(patch[s.start : s.end])[0] for s in spans] == list(reading.files)
+    seen = guards.paths_of(patch_facts(reading.files, reading.word, key=b"a key of tests"))
+    pushed = _push(mirror, patch, base=base, paths=reading.paths, branch=branch)
+    assert remote.branches()[branch] == pushed
+    assert set(seen) == {shown(path) for path in _differing(remote, base, pushed)}
+
+
+def _push(mirror: Mirror, patch: bytes, *, base: str, paths: frozenset[str], branch: str) -> str:
+    change = Change(
+        base_commit=base,
+        patch=patch,
+        approved_paths=paths,
+        branch=branch,
+        message="x",
+        author=Author("Agent Platform", "agents@example.invalid"),
+        timestamp=datetime(2026, 7, 3, tzinfo=UTC),
+    )
+    return GitProvider(mirror).create(change).commit_sha
+
+
+def _differing(remote: Remote, base: str, pushed: str) -> set[str]:
+    """The paths in which the pushed commit's tree differs from its base, as the repository itself says."""
+    out = remote.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, pushed)
+    return {name.decode("utf-8", "surrogateescape") for name in out.split(b"\0")[:-1]}
