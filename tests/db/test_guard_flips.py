@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
+from runs.artifacts import artifact_path
 from runs.domain.facts import Json
 from runs.domain.guards import GUARDS, LABELS
-from runs.domain.vocabulary import Ev, PersonRole, RunStatus
+from runs.domain.vocabulary import ArtifactKind, Ev, PersonRole, RunStatus
 from runs.models import Artifact, RoleGrant, RunEvent
 from tests import factories
 from tests.driver import Driver
@@ -59,6 +62,16 @@ def conflicting() -> Driver:
     return driver
 
 
+def overspent() -> Driver:
+    """As if the gate that opens when a budget is used up did not: the guard is a second lock behind it."""
+    driver = Driver.at(S.JUDGING)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("runs.domain.follow_ups.spent_out", lambda state: False)
+        driver.post(Ev.MODEL_DECISION, {**driver.payload(Ev.MODEL_DECISION), "cost_usd": "10.01"})
+    driver.post(Ev.JUDGE_PASSED)
+    return driver
+
+
 FOUND = {"path": "app.py", "line": 1}
 FLIPS: dict[str, Callable[[], Driver]] = {
     "risk": lambda: judged({"risky_paths": ["app.py"]}),
@@ -73,33 +86,51 @@ FLIPS: dict[str, Callable[[], Driver]] = {
     "binary_files": lambda: judged(reading={"files": [{**BINARY, **MODES}]}),
     "special_files": lambda: judged(reading={"special": [{"path": "app.py", "kind": "symlink"}]}),
     "invisible_characters": lambda: judged(reading={"invisible": [{**FOUND, "codepoint": "U+202E"}]}),
+    "budget": overspent,
     "base": conflicting,
 }
 
 
 def test_every_guard_is_flipped():
-    # A cost beyond the budget opens the budget's own gate at once: the guard is a second lock behind it.
-    assert list(FLIPS) == [name for name in GUARDS if name != "budget"]
+    assert list(FLIPS) == list(GUARDS)
 
 
 @pytest.mark.parametrize("name", FLIPS)
 def test_exactly_the_flipped_guard_is_named_in_log_api_and_page(name):
     driver = FLIPS[name]()
     assert driver.state.status == S.WAITING_FOR_APPROVAL
-    told = RunEvent.objects.filter(run=driver.run_id, event_type=Ev.POLICY_EVALUATED.value).latest("sequence")
-    assert failing(told.facts["guards"]) == [name]
+    store_bytes(driver)
     reviewer = factories.person(PersonRole.REVIEWER)
     RoleGrant.objects.filter(person=reviewer).update(repository=driver.repository)
     client = Client()
     client.force_login(reviewer)
+    told = RunEvent.objects.filter(run=driver.run_id, event_type=Ev.POLICY_EVALUATED.value).latest("sequence")
+    assert failing(told.facts["guards"]) == [name]
+    log = client.get(f"/api/v1/runs/{driver.run_id}/events?limit=200").json()["results"]
+    evaluated = [event for event in log if event["type"] == Ev.POLICY_EVALUATED]
+    assert failing(evaluated[-1]["facts"]["guards"]) == [name]
     gate = driver.state.gate or {}
     request = client.get(f"/api/v1/approvals/{gate['approval_id']}").json()
     assert failing(request["guards"]) == [name]
-    page = client.get(f"/runs/{driver.run_id}/?tab=evidence").content.decode()
-    assert LABELS[name] in page
     (guard,) = (guard for guard in request["guards"] if guard["name"] == name)
-    assert guard["would_pass_if"].split("'")[0][:40] in page.replace("&#x27;", "'")
+    for page in (f"/runs/{driver.run_id}/?tab=evidence", reverse("approval", args=[gate["approval_id"]])):
+        shown = client.get(page).content.decode()
+        assert shown_as_failing(shown) == {name: LABELS[name]}, page
+        assert guard["would_pass_if"].split("'")[0][:40] in shown.replace("&#x27;", "'")
+
+
+def store_bytes(driver: Driver) -> None:
+    """What the review page shows below the guards."""
+    place = artifact_path(Artifact.objects.get(run=driver.run_id, kind=ArtifactKind.PATCH))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(b"diff --git a/app.py b/app.py\n--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-a\n+b\n")
 
 
 def failing(guards: list[Json]) -> list[str]:
     return [guard["name"] for guard in guards if guard["passed"] is not True]
+
+
+def shown_as_failing(page: str) -> dict[str, str]:
+    """Each guard that the page shows as not passed, with the words that a person reads."""
+    rows = r'<li data-tone="(?:bad|warn)" id="guard-(\w+)">.*?<span class="name">([^<]*)'
+    return dict(re.findall(rows, page))
