@@ -5,6 +5,7 @@ Artifacts are inserted as the upload endpoint would store them: rows with the co
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from datetime import timedelta
@@ -49,7 +50,7 @@ def contract_of(**other: Any) -> Json:
     }
 
 
-class Evidence:
+class Evidence(ABC):
     """Makes payloads and artifacts for the run that it is mixed into."""
 
     worker: WorkerAccount
@@ -57,9 +58,9 @@ class Evidence:
     operations: int
 
     @property
+    @abstractmethod
     def state(self) -> RunState:
         """The run's state now."""
-        raise NotImplementedError
 
     def artifact(self, kind: ArtifactKind, document: Json | None = None, facts: Json | None = None) -> str:
         """An uploaded artifact with bytes of its own; returns its id."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Final
 
 from django.db.models import Q, QuerySet
@@ -156,7 +157,7 @@ def shown(view: ApiView, task_id: str) -> Response:
 # --- actions --------------------------------------------------------------------------------------
 
 
-class TaskAction(ApiView):
+class TaskAction(ApiView, ABC):
     """Base of what people do to a task."""
 
     action = Action.TASK_OPERATE
@@ -168,9 +169,9 @@ class TaskAction(ApiView):
         self.act(task, json_object(request))
         return shown(self, task_id)
 
+    @abstractmethod
     def act(self, task: Task, body: Json) -> None:
         """Call the service."""
-        raise NotImplementedError
 
 
 class Submit(TaskAction):
