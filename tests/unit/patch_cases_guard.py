@@ -45,11 +45,11 @@ GUARD_CASES: dict[str, Case] = {
             b"-key = 1\n"
             b"diff --git a/settings.ini b/settings.ini\n"
             b"new file mode 120000\n"
-            b"index 0000000..9a5b890\n"
+            b"index 0000000..e1e5250\n"
             b"--- /dev/null\n"
             b"+++ b/settings.ini\n"
             b"@@ -0,0 +1 @@\n"
-            b"+/root/.ssh/id_rsa\n"
+            b"+/home/someone/.ssh/id_rsa\n"
             b"\\ No newline at end of file\n"
         ),
         (("settings.ini", "100644", (b"key = 1\n")),),

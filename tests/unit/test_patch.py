@@ -139,7 +139,7 @@ def test_links_and_submodules_say_where_they_point():
     assert only("symlink_new").link_target == "../../../etc/passwd"
     changed = only("typechange")
     assert (changed.status, changed.old_mode, changed.new_mode) == ("type_changed", "100644", "120000")
-    assert changed.link_target == "/root/.ssh/id_rsa"
+    assert changed.link_target == "/home/someone/.ssh/id_rsa"
     moved = [commit and commit[:7] for commit in only("submodule").submodule or ()]
     assert moved == ["f12ca61", "e8a8581"]
     assert only("submodule_add").submodule == (None, "e8a8581c36bf4b321aa1e33d0178896d5096aca0")
