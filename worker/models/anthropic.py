@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import (
     FinishReason,
     ModelMessage,
@@ -22,15 +21,12 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from worker.client.protocol import Json
-from worker.models.calling import post_json
+from worker.models.calling import HttpModel, Said
 
-SECONDS = 600.0
 VERSION = "2023-06-01"
 # The protocol wants a limit: long enough for a file to be written in one call.
 MOST_TOKENS = 16_000
@@ -44,67 +40,32 @@ _FINISHED: dict[str, FinishReason] = {
 }
 
 
-class AnthropicModel(Model):
+class AnthropicModel(HttpModel):
     """Asks `url`/v1/messages."""
 
+    path = "/v1/messages"
+
     def __init__(self, name: str, *, url: str, key: str) -> None:
-        super().__init__()
-        self._name = name
-        self._url = url.rstrip("/")
-        self._headers = {"x-api-key": key, "anthropic-version": VERSION}
+        headers = {"x-api-key": key, "anthropic-version": VERSION}
+        super().__init__(name, url=url, provider="anthropic", headers=headers)
 
-    @property
-    def model_name(self) -> str:
-        return self._name
-
-    @property
-    def system(self) -> str:
-        return "anthropic"
-
-    @property
-    def base_url(self) -> str:
-        return self._url
-
-    async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        settings = model_settings or {}
+    def write(
+        self, messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition], max_tokens: int | None
+    ) -> Json:
         body: Json = {
-            "model": self._name,
-            "max_tokens": settings.get("max_tokens") or MOST_TOKENS,
+            "model": self.model_name,
+            "max_tokens": max_tokens or MOST_TOKENS,
             "messages": _messages(messages),
         }
         if system := _system(messages):
             body["system"] = [{"type": "text", "text": system, **_CACHED}]
-        if tools := model_request_parameters.function_tools:
+        if tools:
             body["tools"] = [_tool(tool) for tool in tools]
-        seconds = settings.get("timeout") or SECONDS
-        answer = await post_json(
-            f"{self._url}/v1/messages",
-            body,
-            headers=self._headers,
-            seconds=float(seconds) if isinstance(seconds, int | float) else SECONDS,
-            model=self._name,
-        )
-        return self._response(answer)
+        return body
 
-    def _response(self, answer: Json) -> ModelResponse:
-        try:
-            parts = list(_parts(answer["content"]))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise UnexpectedModelBehavior(f"{self._name} answered without content") from error
-        return ModelResponse(
-            parts=parts,
-            usage=_usage(answer.get("usage")),
-            model_name=str(answer.get("model") or self._name),
-            provider_name="anthropic",
-            provider_url=self._url,
-            provider_response_id=answer.get("id"),
-            finish_reason=_FINISHED.get(str(answer.get("stop_reason"))),
-        )
+    def read(self, answer: Json) -> Said:
+        parts = list(_parts(answer["content"]))
+        return Said(parts, _usage(answer.get("usage")), _FINISHED.get(str(answer.get("stop_reason"))))
 
 
 def _system(messages: Sequence[ModelMessage]) -> str:

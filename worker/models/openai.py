@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import (
     FinishReason,
     ModelMessage,
@@ -20,15 +19,12 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from worker.client.protocol import Json
-from worker.models.calling import post_json
+from worker.models.calling import HttpModel, Said
 
-SECONDS = 600.0
 _FINISHED: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
@@ -37,65 +33,29 @@ _FINISHED: dict[str, FinishReason] = {
 }
 
 
-class OpenAIModel(Model):
+class OpenAIModel(HttpModel):
     """Asks `url`/chat/completions; a server without keys gets none."""
 
+    path = "/chat/completions"
+
     def __init__(self, name: str, *, url: str, key: str, provider: str = "openai") -> None:
-        super().__init__()
-        self._name = name
-        self._url = url.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._provider_name = provider
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        super().__init__(name, url=url, provider=provider, headers=headers)
 
-    @property
-    def model_name(self) -> str:
-        return self._name
-
-    @property
-    def system(self) -> str:
-        return self._provider_name
-
-    @property
-    def base_url(self) -> str:
-        return self._url
-
-    async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        settings = model_settings or {}
-        body: Json = {"model": self._name, "messages": list(_messages(messages))}
-        if tools := model_request_parameters.function_tools:
+    def write(
+        self, messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition], max_tokens: int | None
+    ) -> Json:
+        body: Json = {"model": self.model_name, "messages": list(_messages(messages))}
+        if tools:
             body["tools"] = [_tool(tool) for tool in tools]
-        if most := settings.get("max_tokens"):
-            body["max_completion_tokens"] = most
-        seconds = settings.get("timeout") or SECONDS
-        answer = await post_json(
-            f"{self._url}/chat/completions",
-            body,
-            headers=self._headers,
-            seconds=float(seconds) if isinstance(seconds, int | float) else SECONDS,
-            model=self._name,
-        )
-        return self._response(answer)
+        if max_tokens:
+            body["max_completion_tokens"] = max_tokens
+        return body
 
-    def _response(self, answer: Json) -> ModelResponse:
-        try:
-            choice = answer["choices"][0]
-            parts = list(_parts(choice["message"]))
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise UnexpectedModelBehavior(f"{self._name} answered without a message") from error
-        return ModelResponse(
-            parts=parts,
-            usage=_usage(answer.get("usage")),
-            model_name=str(answer.get("model") or self._name),
-            provider_name=self._provider_name,
-            provider_url=self._url,
-            provider_response_id=answer.get("id"),
-            finish_reason=_FINISHED.get(str(choice.get("finish_reason"))),
-        )
+    def read(self, answer: Json) -> Said:
+        choice = answer["choices"][0]
+        parts = list(_parts(choice["message"]))
+        return Said(parts, _usage(answer.get("usage")), _FINISHED.get(str(choice.get("finish_reason"))))
 
 
 def _messages(messages: Sequence[ModelMessage]) -> Iterator[Json]:
