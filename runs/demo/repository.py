@@ -32,6 +32,8 @@ _HISTORY: Final = (
             "clock/stopwatch.py", "tests/test_stopwatch.py")),
     _Commit("Keep an agenda", "Jonas Adeyemi", "2026-02-09T14:10:00Z", ("clock/agenda.py", "clock/report.py",
             "schema/0001_entries.sql", "tests/test_agenda.py", "tests/test_schema.py")),
+    _Commit("Say what is late", "Ina Weber", "2026-02-17T11:20:00Z", ("clock/reminders.py", "clock/tones.py",
+            "tests/test_reminders.py")),
     _Commit("Collect the scripts that change code", "Jonas Adeyemi", "2026-02-20T16:45:00Z", ("codemods",)),
 )  # fmt: skip
 

@@ -46,6 +46,24 @@ TASKS: Final[tuple[Json, ...]] = (
         "auto_pr": True,
         "labels": ["rename"],
     },
+    {  # a model in the worker's own loop; its first pass mends one call, the checks show the next one
+        "title": "Follow the deprecation of Logger.warn",
+        "instruction": (
+            "The standard library calls Logger.warn deprecated and says what to use instead. Move the package"
+            " over to that; the checks turn the warning into an error. What is logged stays the same."
+        ),
+        # Scripted means free of charge: it asks nobody, and knows no more than what the checks tell it.
+        "agent": {"kind": "model", "model": "scripted", "script": {"follows": "deprecations"}},
+        "verifiers": [
+            {
+                "name": "tests",
+                "command": """python3 -W "error:The 'warn' method:DeprecationWarning" -m unittest -q""",
+                "timeout_seconds": 120,
+            }
+        ],
+        "allowed_paths": ["clock/**"],
+        "labels": ["migration"],
+    },
     {  # a report instead of a patch
         "title": "Which functions lack a docstring?",
         "instruction": "List the public functions of the package that have no docstring, by file and line.",

@@ -60,6 +60,7 @@ def test_the_remote_is_bare_and_has_a_history_of_several_people():
     assert git("rev-parse", "--is-bare-repository", at=remote()) == "true"
     assert git("log", "--format=%an: %s", "main", at=remote()).splitlines() == [
         "Jonas Adeyemi: Collect the scripts that change code",
+        "Ina Weber: Say what is late",
         "Jonas Adeyemi: Keep an agenda",
         "Ina Weber: Count seconds",
         "Ina Weber: Tell the time",

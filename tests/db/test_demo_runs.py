@@ -29,6 +29,7 @@ ITSELF = "Give every moment its offset"
 REVIEWED = "Write headings with f-strings"
 REPAIRED = "Rename pad to zero_padded"
 ANALYSED = "Which functions lack a docstring?"
+MODELLED = "Follow the deprecation of Logger.warn"
 RISKY = "Index the agenda by start time"
 
 
@@ -76,39 +77,45 @@ def approve(title: str, gate: Gate) -> None:
 
 
 def test_each_request_ends_where_it_belongs(work):
-    for _ in range(5):
+    for _ in range(6):
         work()
     create_pull_requests()
     assert statuses() == {
         ITSELF: S.SUCCEEDED,
         REVIEWED: S.WAITING_FOR_APPROVAL,
         REPAIRED: S.SUCCEEDED,
+        MODELLED: S.WAITING_FOR_APPROVAL,
         ANALYSED: S.SUCCEEDED,
         RISKY: S.WAITING_FOR_APPROVAL,
     }
     assert "datetime.now(timezone.utc)" in in_branch(ITSELF, "clock/now.py")
-    _repaired_by_the_report()
+    _repaired_by_the_report(REPAIRED, "clock/agenda.py")
+    assert '"hour": "zero_padded"' in in_branch(REPAIRED, "clock/agenda.py")
+    _repaired_by_the_report(MODELLED, "clock/tones.py")
+    assert {event.payload["model"] for event in events(MODELLED, Ev.MODEL_DECISION)} == {"scripted"}
     report = Artifact.objects.get(run=run_of(ANALYSED), kind=ArtifactKind.ANALYSIS_REPORT)
     assert report.size > 0
     assert not events(ANALYSED, Ev.PATCH_CREATED)
     approve(REVIEWED, Gate.PATCH)
+    approve(MODELLED, Gate.PATCH)
     approve(RISKY, Gate.PLAN)
     work()
     approve(RISKY, Gate.PATCH)
     create_pull_requests()
     assert set(statuses().values()) == {S.SUCCEEDED}
+    assert '"late": "warning"' in in_branch(MODELLED, "clock/tones.py")
     assert 'f"{name}: {value}"' in in_branch(REVIEWED, "clock/report.py")
     assert "CREATE INDEX" in in_branch(RISKY, "schema/0002_index_starts_at.sql")
 
 
-def _repaired_by_the_report() -> None:
-    assert len(events(REPAIRED, Ev.VERIFICATION_FAILED_RETRYABLE)) == 1
+def _repaired_by_the_report(title: str, path: str) -> None:
+    """The checks failed once, and the second patch reaches the file that they pointed to."""
+    assert len(events(title, Ev.VERIFICATION_FAILED_RETRYABLE)) == 1
     first, second = (
         Artifact.objects.get(pk=event.payload["patch_artifact_id"]).facts["paths"]
-        for event in events(REPAIRED, Ev.PATCH_CREATED)
+        for event in events(title, Ev.PATCH_CREATED)
     )
-    assert set(second) - set(first) == {"clock/agenda.py"}
-    assert '"hour": "zero_padded"' in in_branch(REPAIRED, "clock/agenda.py")
+    assert set(second) - set(first) == {path}
 
 
 def test_no_script_of_the_repository_holds_the_answer_of_the_repair():

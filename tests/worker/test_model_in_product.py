@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import honcho
 import pytest
 
+from runs.artifacts import artifact_path
 from runs.domain.vocabulary import RunStatus
+from runs.models import Run
 from tests.worker import product
 from tests.worker.product import EDIT, FINISH, contract, say
 from worker.models.scripted import ScriptedModel
@@ -17,66 +20,6 @@ from worker.models.scripted import ScriptedModel
 pytestmark = pytest.mark.django_db(transaction=True)
 
 S = RunStatus
-
-
-def package_files() -> dict[str, str]:
-    """A published package as it lies in this environment, made a repository."""
-    folder = Path(honcho.__file__).parent
-    files = {f"honcho/{path.name}": path.read_text() for path in sorted(folder.glob("*.py"))}
-    assert "log.warn(" in files["honcho/command.py"]
-    files["test_command.py"] = (
-        "import sys, unittest, unittest.mock\n"
-        "from honcho import command\n\n\n"
-        "class Terminal(unittest.TestCase):\n"
-        "    def test_a_terminal_without_utf8_is_warned(self):\n"
-        "        out = unittest.mock.Mock(encoding='ascii')\n"
-        "        with unittest.mock.patch.object(sys, 'stdout', out), self.assertLogs(command.log) as logs:\n"
-        "            command._check_output_encoding()\n"
-        "        self.assertEqual(logs.records[0].levelname, 'WARNING')\n"
-    )
-    return files
-
-
-def test_a_model_migrates_a_published_package_and_repairs_what_its_tests_show(make_product):
-    made = make_product(package_files())
-    python = f"{sys.executable} -W error::DeprecationWarning -m unittest -q"
-    wrong, right = ("log.warn(", "log.warns("), ("log.warns(", "log.warning(")
-    turns = [
-        say(("search", {"pattern": r"\.warn\(", "path": "honcho"})),
-        say(("replace", {"path": "honcho/command.py", "old": wrong[0], "new": wrong[1]})),
-        say(("run", {"command": "ls honcho"})),
-        say(("finish", {"summary": "Renamed one call."})),
-        # What follows is the answer to the verifier's report.
-        say(("replace", {"path": "honcho/command.py", "old": right[0], "new": right[1]})),
-        say(("run", {"command": python})),
-        say(("finish", {"summary": "log.warning is the successor of log.warn."})),
-    ]
-    script = {
-        "plan": {"files": ["honcho/*.py"], "summary": "Rename the calls."},
-        "turns": turns,
-        "verdict": {"verdict": "pass", "confidence": 0.95, "reasons": ["as asked"]},
-    }
-    run = made.submit(
-        title="Replace log.warn",
-        instruction="Replace the deprecated log.warn by its successor.",
-        verifiers=[{"name": "tests", "command": python, "timeout_seconds": 60}],
-        agent={"kind": "model", "model": "scripted", "script": script},
-    )
-    made.work(judge_model="scripted")
-    assert product.status(run) == S.WAITING_FOR_APPROVAL, product.types(run)
-    kinds = product.types(run)
-    assert kinds.count("verification_failed_retryable") == 1
-    assert kinds.count("verification_passed") == 1
-    # Four turns, the repair's three, plan and judgement.
-    assert kinds.count("model_decision") == 9
-    found = product.events(run, "tool_completed")[0].payload["summary"]
-    assert "honcho/command.py:404:" in found
-    made.decide(run)
-    made.push()
-    assert product.status(run) == S.SUCCEEDED
-    pushed = made.in_branch(run, "honcho/command.py")
-    assert "log.warning('Your terminal" in pushed
-    assert pushed.replace("log.warning(", "log.warn(") == package_files()["honcho/command.py"]
 
 
 @pytest.fixture
@@ -91,6 +34,69 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     monkeypatch.setattr(ScriptedModel, "answer", listen)
     return requests
+
+
+def package_files() -> dict[str, str]:
+    """A published package as it lies in this environment, made a repository, with a program that uses it."""
+    folder = Path(honcho.__file__).parent
+    files = {f"honcho/{path.name}": path.read_text() for path in sorted(folder.glob("*.py"))}
+    assert "log.warn(" in files["honcho/command.py"]
+    files["launcher.py"] = (
+        "from honcho import command\n\n\n"
+        "def begin(procfile):\n"
+        "    command._check_output_encoding()\n"
+        "    command.log.warn('starting %s', procfile)\n"
+    )
+    files["test_launcher.py"] = (
+        "import sys, unittest, unittest.mock\n"
+        "import launcher\n\n\n"
+        "class Terminal(unittest.TestCase):\n"
+        "    def test_a_terminal_without_utf8_is_warned(self):\n"
+        "        out = unittest.mock.Mock(encoding='ascii')\n"
+        "        with unittest.mock.patch.object(sys, 'stdout', out):\n"
+        "            with self.assertLogs(launcher.command.log) as logs:\n"
+        "                launcher.begin('Procfile')\n"
+        "        self.assertEqual([record.levelname for record in logs.records], ['WARNING'] * 2)\n"
+    )
+    return files
+
+
+def test_a_model_migrates_a_published_package_and_repairs_what_its_tests_show(make_product, asked):
+    made = make_product(package_files())
+    python = f"{sys.executable} -W error::DeprecationWarning -m unittest -q"
+    run = made.submit(
+        title="Replace log.warn",
+        instruction="Replace the deprecated log.warn by its successor.",
+        verifiers=[{"name": "tests", "command": python, "timeout_seconds": 60}],
+        agent={"kind": "model", "model": "scripted", "script": {"follows": "deprecations"}},
+    )
+    # Neither the task nor the model knows what to write: Python says it, in what the checks print.
+    assert "warning" not in json.dumps(run.task.contract)
+    made.work(judge_model="scripted")
+    assert product.status(run) == S.WAITING_FOR_APPROVAL, product.types(run)
+    first, second = (set(patch.facts["paths"]) for patch in product.artifacts(run, "patch"))
+    assert (first, second) == ({"honcho/command.py"}, {"honcho/command.py", "launcher.py"})
+    _is_repaired_from_what_its_checks_said(run, asked)
+    made.decide(run)
+    made.push()
+    assert product.status(run) == S.SUCCEEDED
+    before = package_files()
+    for path in second:
+        pushed = made.in_branch(run, path)
+        assert pushed.count("log.warning(") == 1
+        assert pushed.replace("log.warning(", "log.warn(") == before[path]
+
+
+def _is_repaired_from_what_its_checks_said(run: Run, asked: list[dict[str, Any]]) -> None:
+    line = ["patch_created", "verification_failed_retryable", "patch_created", "verification_passed",
+            "judge_passed", "human_approval_required"]  # fmt: skip
+    assert [kind for kind in product.types(run) if kind in line] == line
+    said = [request["messages"][-1]["content"] for request in asked]
+    (report,) = (text for text in said if text.startswith("Your change was looked at, and is not right yet"))
+    assert "use 'warning' instead" in report
+    assert "launcher.py" in report
+    judged = json.loads(artifact_path(product.artifacts(run, "judge_report")[0]).read_bytes())
+    assert (judged["verdict"], "as scripted" in judged["reasons"]) == ("pass", True)
 
 
 def test_the_model_is_told_the_task_the_rules_and_what_its_checks_said(make_product, asked):

@@ -57,7 +57,7 @@ def _search(bench: Workbench, arguments: Json) -> ToolResult:
     path = str(arguments.get("path") or "").strip("/")
     bench.workspace.check(path)
     only = [f"--include={arguments['include']}"] if arguments.get("include") else []
-    argv = ["grep", "-rnIE", "--exclude-dir=.git", *only, "-e", arguments["pattern"], "--", f"./{path}"]
+    argv = ["grep", "-rnHIE", "--exclude-dir=.git", *only, "-e", arguments["pattern"], "--", f"./{path}"]
     result = bench.execute(
         bench.checkout.command(argv, cwd=bench.checkout.path, network=False, timeout_seconds=SEARCH_SECONDS)
     )

@@ -8,6 +8,8 @@ For demonstrations and tests, and for trying a contract without paying for it:
 Turn n answers a conversation in which the model has spoken n times: like a real model it keeps
 nothing between two requests, so a conversation taken up by another worker goes on where it was.
 After the last turn it says that it is done. `plan` and `verdict` answer where those are asked for.
+
+`{"follows": "deprecations"}` in place of turns reads what it is told instead, see `deprecations.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 from worker.client.protocol import Json
+from worker.models.deprecations import follow_deprecations
 
 LARGEST_REQUEST = 64 << 20
 PLAN_TOOL, VERDICT_TOOL = "submit_plan", "submit_verdict"
@@ -63,6 +66,8 @@ def _turn(script: Json, request: Json, spoken: int) -> Json:
     for tool, name, usual in ((PLAN_TOOL, "plan", _PLAN), (VERDICT_TOOL, "verdict", _VERDICT)):
         if tool in offered:
             return {"calls": [{"tool": tool, "arguments": script.get(name) or usual}]}
+    if script.get("follows") == "deprecations":
+        return follow_deprecations(request["messages"])
     turns = script.get("turns") or []
     return dict(turns[spoken]) if spoken < len(turns) else {"text": "Done."}
 
