@@ -297,6 +297,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 2.0,
         "options": {"expires": 2},
     },
+    "fetch_mirrors": {"task": "runs.tasks.fetch_mirrors", "schedule": 15.0, "options": {"expires": 15}},
     "watch_pull_requests": {
         "task": "runs.tasks.watch_pull_requests",
         "schedule": 10.0,

@@ -286,22 +286,17 @@ def _read_patch(run: Run, received: _Received) -> Json:
 
 
 def _judged(run: Run, patch: bytes, base: str) -> Json:
-    """Git's word on the patch; without the base commit only what the text says, and guards fail closed."""
+    """Git's word on the patch; without the base commit only what the text says, and guards fail closed.
+
+    Base and today's tip are in the mirror, which ``fetching`` keeps up to date: only a base commit that is
+    younger than that is fetched here, within the bound.
+    """
     files = read_patch(patch)
     mirror, key = mirror_of(run.repository), settings.EVENT_CHAIN_KEY.encode()
-    head = _head_today(mirror, run.task.contract["base_branch"])
     try:
         mirror.ensure(base, timeout=FETCH_SECONDS)
+        head = mirror.resolve(run.task.contract["base_branch"])
         reading = mirror.read(patch, base, head, timeout=GIT_SECONDS)
     except GitFailed as error:
         return patch_facts(files, GitWord(commit=base, why=error.message), key=key)
     return patch_facts(reading.files, reading.word, key=key)
-
-
-def _head_today(mirror: Mirror, branch: str) -> str | None:
-    """The tip of the base branch now; None where the repository cannot be asked."""
-    try:
-        mirror.fetch(branch=branch, timeout=FETCH_SECONDS)
-    except GitFailed:
-        return None
-    return mirror.resolve(branch)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import structlog
 from celery import shared_task
 
-from runs import livelogs, outbox, rebuild, timeouts
+from runs import fetching, livelogs, outbox, rebuild, timeouts
 from runs.pull_requests import run as pull_requests
 from runs.pull_requests import watch
 
@@ -53,6 +53,12 @@ def create_pull_requests() -> None:
     """Bring out approved patches."""
     for done in pull_requests.create_pull_requests():
         log.info("pull_request", run_id=done.run_id, event_type=done.event, refused=done.refused)
+
+
+@shared_task(name="runs.tasks.fetch_mirrors")
+def fetch_mirrors() -> None:
+    """Keep the mirrors of repositories that are worked on up to date."""
+    fetching.fetch_mirrors()
 
 
 @shared_task(name="runs.tasks.watch_pull_requests")
