@@ -76,6 +76,7 @@ _TASK: Final = shape(
     base_branch=TEXT,
     completion_mode=one_of(CompletionMode),
     risk_level=one_of(Risk),
+    risk=shape(level=one_of(Risk), why=TEXT),
     priority=WHOLE,
     labels=many(TEXT),
     contract=ANY_OBJECT,

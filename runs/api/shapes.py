@@ -15,6 +15,7 @@ from runs.domain.state import RunState, plain
 from runs.domain.tasks import TaskState
 from runs.models import Artifact, Attempt, Lease, Run, RunEvent, Step, Task
 from runs.selectors import Surroundings, read_surroundings, shown_run, shown_task
+from runs.selectors.words import told_risk
 from runs.service import Outcome
 
 _BRIEF: Final = ("id", "sha256", "size")
@@ -270,6 +271,7 @@ def task(row: Task, made: list[Run], *, principal: Principal, around: Surroundin
         "base_branch": row.contract["base_branch"],
         "completion_mode": row.completion_mode,
         "risk_level": row.risk_level,
+        "risk": told_risk(row.contract, made[-1].state["effective_risk"] if made else ""),
         "priority": row.priority,
         "labels": row.labels,
         "contract": row.contract,

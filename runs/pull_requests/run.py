@@ -218,6 +218,9 @@ def _push_failed(work: _Work, refused: PushFailed) -> Command:
     return work.command(Ev.PR_CREATION_FAILED, {"failure": failure})
 
 
+#: What to do comes first: pages cut a long summary.
+_MOVED: Final = "The base moved into conflict. What helps is a new run: it starts from today's base."
+
 _CATEGORIES: Final[Mapping[type[Exception], FailureCategory]] = {
     PathsDiffer: F.POLICY_DENIED,
     AlreadyThere: F.JUDGE_REJECTED,
@@ -230,5 +233,5 @@ def _final(refused: PushRefused | Denied) -> Json:
     category = refused.category if isinstance(refused, Denied) else _CATEGORIES[type(refused)]
     # A base that moved can be met by a new run from where it is now; repeating nothing else would help.
     moved = isinstance(refused, BaseConflict)
-    advice = ". What helps is a new run: it starts from today's base." if moved else ""
-    return _failure(category, refused.reason, f"{refused}{advice}", final=not moved)
+    summary = f"{_MOVED} The patch {refused}." if moved else str(refused)
+    return _failure(category, refused.reason, summary, final=not moved)

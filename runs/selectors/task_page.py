@@ -16,7 +16,7 @@ from runs.selectors.display import shown_task
 from runs.selectors.links import buttons, page_href
 from runs.selectors.runs import run_rows, visible_runs
 from runs.selectors.surroundings import read_surroundings
-from runs.selectors.words import brief_id, joined, lowered, risk_badge, when
+from runs.selectors.words import brief_id, joined, lowered, risk_badge, told_risk, when
 
 MOST_RUNS: Final = 50
 MOST_MOVES: Final = 200
@@ -29,6 +29,7 @@ def task_page(*, task: Task, principal: Principal) -> Json:
     runs = list(visible_runs(principal).filter(task=task).order_by("-attempt_no")[:MOST_RUNS])
     latest = next((run for run in runs if run.pk == task.latest_run_id), None)
     shown = shown_task(task, latest, principal=principal, surroundings=surroundings, hrefs=page_href)
+    risk = told_risk(task.contract, latest.state["effective_risk"] if latest else "")
     here = reverse("task", args=[task.pk])
     own = principal.id == task.created_by_id
     operates = may(principal, Action.TASK_OPERATE, task.repository_id, own=own)
@@ -40,7 +41,7 @@ def task_page(*, task: Task, principal: Principal) -> Json:
         "wait": shown["waiting_for"],
         "meta": joined(task.repository.name, f"asked by {task.created_by.get_username()}"),
         "created": when(task.created_at),
-        "risk": risk_badge(task.risk_level),
+        "risk": risk_badge(risk["level"]),
         "labels": task.labels,
         "actions": buttons(shown["display"]["actions"], here=here, key=f"again-{task.pk}-{task.version}"),
         "rejection_reasons": task.rejection_reasons,
@@ -50,7 +51,7 @@ def task_page(*, task: Task, principal: Principal) -> Json:
         "may_add": operates and unfinished,
         "add_href": reverse("task_action", args=[task.pk, "instructions"]),
         "runs": run_rows(runs, principal=principal, surroundings=surroundings),
-        "contract": _contract(task),
+        "contract": _contract(task, risk),
         "verifiers": task.contract["verifiers"],
         "parent": _parent(task),
         "log": [_move(row) for row in _log(task)],
@@ -66,7 +67,7 @@ def _instruction(entry: Json) -> Json:
     return {"number": entry["number"], "text": entry["text"], "by": entry["by_name"], "at": when(entry["at"])}
 
 
-def _contract(task: Task) -> list[Json]:
+def _contract(task: Task, risk: Json) -> list[Json]:
     """Facts of the contract that were set, in words."""
     contract, rows = task.contract, []
 
@@ -78,7 +79,7 @@ def _contract(task: Task) -> list[Json]:
     say("Base branch", contract["base_branch"], mono=True)
     say("Folder", contract["working_directory"], mono=True)
     say("Done when", _DONE[CompletionMode(contract["completion_mode"])])
-    say("Risk", _risk(contract))
+    say("Risk", f"{Risk(risk['level']).label.lower()}, {risk['why']}")
     plan = "a person approves it" if contract["plan_approval"] == "required" else "as the risk asks"
     say("Plan", plan)
     say("Pull request", "by itself when every guard passes" if contract["auto_pr"] else "after a review")
@@ -97,14 +98,6 @@ def _contract(task: Task) -> list[Json]:
     say("Timeouts", ", ".join(f"{_spoken(k)} {v} s" for k, v in contract["timeouts"].items()))
     rows.append({"term": "Id", "text": brief_id(task.pk), "mono": True, "copy_text": task.pk})
     return rows
-
-
-def _risk(contract: Json) -> str:
-    """The risk and why it is that, before there is a patch that could raise it."""
-    risk = Risk(contract["risk_level"])
-    if risk.rank >= Risk.HIGH.rank:
-        return f"{risk.label.lower()}, as asked for: plan and patch are approved by a person"
-    return f"{risk.label.lower()}, as asked for; high as soon as a patch touches risky paths of the policy"
 
 
 _DONE: Final = {

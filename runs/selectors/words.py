@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -51,6 +51,18 @@ def risk_badge(risk: str) -> Json:
         "text": f"{level.label.lower()} risk",
         "tone": "warn" if level.rank >= Risk.HIGH.rank else "quiet",
     }
+
+
+def told_risk(contract: Mapping[str, Any], effective: str) -> Json:
+    """``{level, why}``: the risk in force; ``effective`` is the latest run's, "" before the first one."""
+    asked, risk = Risk(contract["risk_level"]), Risk(effective or contract["risk_level"])
+    if risk.rank > asked.rank:
+        why = f"raised from {asked.label.lower()}: the patch touches risky paths of the policy"
+    elif risk.rank >= Risk.HIGH.rank:
+        why = "as asked for: plan and patch are approved by a person"
+    else:
+        why = "as asked for; high as soon as a patch touches risky paths of the policy"
+    return {"level": risk.value, "why": why}
 
 
 def lowered(display: Json) -> Json:

@@ -1,10 +1,7 @@
 """The git integration brings out exactly what was approved, once, whatever happens in between."""
 
 import io
-import os
-import subprocess
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.core.management import call_command
@@ -19,21 +16,11 @@ from runs.pull_requests import run as pull_requests
 from runs.pull_requests.run import ACCOUNT, Done, create_pull_requests, integration_account
 from runs.pull_requests.text import branch_name
 from tests import factories
+from tests.pushing import bring, commit_to_main, git
 
 pytestmark = pytest.mark.django_db
 
 S = RunStatus
-
-
-def git(*words: str, at: Path) -> str:
-    who = {
-        f"GIT_{r}_{w}": "alice@example.invalid" for r in ("AUTHOR", "COMMITTER") for w in ("NAME", "EMAIL")
-    }
-    environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, **who}
-    done = subprocess.run(
-        ["git", *words], cwd=at, env=environment, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -43,16 +30,7 @@ def origin(tmp_path):
 
 @pytest.fixture
 def approved(origin):
-    """A run that waits for the git integration."""
     return bring(origin)
-
-
-def bring(origin, **fields) -> factories.Holder:
-    where = fields.pop("where", None) or factories.repository(url=origin.url)
-    run = factories.queued_run(where, auto_pr=True, **fields)
-    holder = factories.claim(run=run, labels=fields.get("needs", ()))
-    holder.patch, holder.base_commit = origin.patch, origin.commit
-    return factories.drive(holder, S.PR_CREATING)
 
 
 def run_of(holder) -> Run:
@@ -61,16 +39,6 @@ def run_of(holder) -> Run:
 
 def branches(origin) -> list[str]:
     return git("for-each-ref", "--format=%(refname:short)", "refs/heads/agent", at=origin.path).split()
-
-
-def commit_to_main(origin, files: dict[str, str]) -> None:
-    """Somebody else's commit on the base branch."""
-    checkout = origin.path.parent / "checkout"
-    for name, text in files.items():
-        (checkout / name).write_text(text)
-    git("add", ".", at=checkout)
-    git("commit", "--quiet", "--message=Meanwhile", at=checkout)
-    git("push", "--quiet", str(origin.path), "HEAD:main", at=checkout)
 
 
 def lose_lease(holder) -> None:
