@@ -2,8 +2,8 @@
 # A whole worker: URL=http://127.0.0.1:8000 TOKEN_FILE=token docs/shell_worker.sh works on one run with a `script`
 # agent until its lease ends, with your own rights: to be read, beside worker-protocol.md, rather than used.
 set -euo pipefail; umask 077
-work=$(mktemp -d) number=0
-trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
+work=$(mktemp -d) number=0; mkfifo "$work/never"
+trap 'kill $(jobs -p) 2>/dev/null && wait || true; rm -rf "$work"' EXIT
 
 call() { # METHOD PATH [words for curl]: prints the body; the same call again while the server is away
     local method=$1 path=$2 code body try; shift 2
@@ -22,11 +22,11 @@ upload() { # KIND FILE TYPE: prints the artifact's id
 post() { # TYPE ID PAYLOAD: one event, `$id` in its payload being ID; then what the answer says
     number=$((number + 1))
     jq -n --arg type "$1" --arg id "$2" "{type: \$type, payload: $3}" >"$work/event"
+    touch "$work/posting" # a beat may be refused for what this ends, before we hear that it did
     call POST "runs/$run/events" -H 'Content-Type: application/json' --data @"$work/event" \
         -H "Idempotency-Key: f$fence-$number-$1" >"$work/state"
-    status=$(jq -r .run.status "$work/state")
-    echo "$1 → $status" >&2
-    [ "$(jq -r .lease "$work/state")" != null ] || exit 0 # the run has left our hands
+    status=$(jq -r .run.status "$work/state"); echo "$1 → $status" >&2
+    [ "$(jq -r .lease "$work/state")" != null ] || exit 0; rm "$work/posting" # no lease: the run has left our hands
     case $(jq -r .run.directive "$work/state") in
         cancel) post run_cancelled "" '{cleanup: "done", process_group_gone: true}' ;;
         pause) [ "$1" = tool_requested ] || post run_interrupted "" '{}' ;;
@@ -77,7 +77,9 @@ call POST leases -H 'Content-Type: application/json' -H "Idempotency-Key: ${work
 read -r run fence interval status base < <(jq -r '[.run.id, .lease.fence, .lease.heartbeat_interval_seconds,
     .run.status, .run.base_commit // ""] | join(" ")' "$work/claim")
 printf 'Lease-Token: %s\n' "$(jq -r .lease.token "$work/claim")" >>"$work/headers"
-(while sleep "$interval"; do call POST "runs/$run/heartbeat" >/dev/null || kill $$; done) &
+pause() { ! read -rt "$1" <>"$work/never"; } # as sleep does, but leaves no process behind
+(trap exit TERM; while pause "$interval"; do call POST "runs/$run/heartbeat" >/dev/null || break; done
+    while [ -e "$work/posting" ]; do pause 0.1; done; kill $$) & # the lease is lost: stop at once
 while call GET "runs/$run/resume" >"$work/resume"; do
     case $status in
         LEASED) post worker_started "" '{worker_version: "shell 1", isolation: "none"}' ;;
@@ -93,6 +95,6 @@ while call GET "runs/$run/resume" >"$work/resume"; do
         JUDGING) # No judge: a pass that nobody is sure of asks a person.
             field '{subject_sha256: .patch.sha256, verdict: "pass", confidence: 0, reasons: ["its checks passed"]}' >"$work/judged"
             post judge_passed "$(upload judge_report "$work/judged" application/json)" '{judge_report_id: $id}' ;;
-        *) call POST "runs/$run/release" -H 'Content-Type: application/json' --data '{"reason": "not mine"}'; exit ;;
+        *) touch "$work/posting"; call POST "runs/$run/release" -H 'Content-Type: application/json' --data '{"reason": "not mine"}'; exit ;;
     esac
 done

@@ -16,6 +16,7 @@ import pytest
 from runs.domain.vocabulary import RunStatus
 from tests.worker import product
 from tests.worker.product import Product, contract
+from worker.conformance.stand_in import StandIn
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "shell_worker.sh"
 ONE_LINE = "sed -i s/two/three/ notes.txt"
@@ -49,3 +50,26 @@ def test_it_runs_a_task_to_the_end(
     assert product.status(run) == RunStatus.SUCCEEDED
     assert "three" in made.in_branch(run, "notes.txt")
     assert made.token not in done.stdout + done.stderr
+
+
+@pytest.mark.shell
+def test_a_beat_refused_before_the_last_answer_came_ends_nothing(plane: StandIn, tmp_path: Path) -> None:
+    lost: list[str] = []
+
+    def lose_the_last_answer(method: str, path: str) -> str | None:
+        if path.endswith("/events") and plane.types()[-1:] == ["verification_passed"] and not lost:
+            lost.append(path)
+            return "lose"
+        return None
+
+    plane.break_call = lose_the_last_answer
+    plane.state.heartbeat_interval_seconds = 0.05
+    token = tmp_path / "token"
+    token.write_text(plane.token)
+    environment = {**os.environ, "URL": plane.url, "TOKEN_FILE": str(token), "GIT_CONFIG_GLOBAL": "/dev/null"}
+    done = subprocess.run(
+        [str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert lost
+    assert ("lease_lost", "heartbeat") in [(code, call.split("/")[-1]) for code, call in plane.refusals]
+    assert (done.returncode, plane.state.status) == (0, "SUCCEEDED"), done.stderr
