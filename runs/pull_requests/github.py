@@ -141,22 +141,33 @@ class GitHubProvider:
             log.warning("labels_not_set", number=pull["number"], why=str(error))
 
     def _check_rules(self, api: GitHubApi, change: Change) -> None:
-        """ "Get rules for a branch", of both branches: an unsigned commit is refused before it is pushed."""
+        """Of both branches: an unsigned commit is refused before it is pushed."""
         if self._access.credential.signing_key is not None:
             return
-        for branch in (change.branch, change.base_branch):
-            if branch and "required_signatures" in self._rules(api, branch):
+        for branch in filter(None, (change.branch, change.base_branch)):
+            is_base = branch == change.base_branch
+            if self._is_ruled(api, branch) or (is_base and self._is_protected(api, branch)):
                 why = f"{branch} takes signed commits alone; set `signing_key_file` in the credentials"
                 raise PushFailed(why, retryable=False, cause="rejected")
 
-    def _rules(self, api: GitHubApi, branch: str) -> frozenset[str]:
+    def _is_ruled(self, api: GitHubApi, branch: str) -> bool:
+        """ "Get rules for a branch": of rulesets, also for a branch that is yet to be made."""
+        rules = self._if_told(api, f"/rules/branches/{quote(branch, safe='')}", per_page=100)
+        return any(rule.get("type") == "required_signatures" for rule in rules or ())
+
+    def _is_protected(self, api: GitHubApi, branch: str) -> bool:
+        """ "Get commit signature protection": of classic branch protection, for a branch that exists."""
+        path = f"/branches/{quote(branch, safe='')}/protection/required_signatures"
+        return bool((self._if_told(api, path) or {}).get("enabled"))
+
+    def _if_told(self, api: GitHubApi, path: str, **params: int) -> Any:
+        """The answer; None where there is none, or the token may not ask: then the push will tell."""
         try:
-            rules = api.get(f"/rules/branches/{quote(branch, safe='')}", per_page=100)
+            return api.get(path, **params)
         except PushFailed as refused:
             if refused.cause != "access":
                 raise
-            return frozenset()  # an older server, or a token that may not ask: the push will tell
-        return frozenset(str(rule.get("type")) for rule in rules)
+            return None
 
 
 def _mark(change: Change) -> str:

@@ -48,6 +48,7 @@ class FakeGitHub:
         self.check_runs: list[Json] = []
         self.statuses: list[Json] = []
         self.rules: dict[str, list[str]] = {}
+        self.signed: set[str] = set()  #: branches that classic protection lets signed commits into alone
         self.tokens = {TOKEN}
         self.app: tuple[str, str] | None = None  #: its id and public key
         self.late: list[Callable[[], Any]] = []
@@ -198,6 +199,12 @@ class FakeGitHub:
         """ "Get rules for a branch" (rest/repos/rules): also of a branch that does not exist yet."""
         return 200, [{"type": rule} for rule in self.rules.get(branch, [])]
 
+    def signature_protection(self, branch: str) -> tuple[int, Json]:
+        """ "Get commit signature protection" (rest/branches/branch-protection): 404 where unprotected."""
+        if branch not in self.signed:
+            raise Refused(404, "Branch not protected")
+        return 200, {"url": "https://api.github.com/", "enabled": True}
+
     def answer(self, method: str, target: str, login: str, body: Json) -> tuple[int, Any]:
         """The answer of one call."""
         parts = urlsplit(target)
@@ -227,6 +234,11 @@ _ROUTES: list[tuple[str, str, Callable[[FakeGitHub, str, dict[str, str], Json], 
     ("POST", r"/issues/(\d+)/comments", lambda s, n, query, body: s.add_comment(int(n), body)),
     ("GET", r"/commits/(\w+)/check-runs", lambda s, sha, query, body: s.list_check_runs(sha)),
     ("GET", r"/commits/(\w+)/status", lambda s, sha, query, body: s.combined_status(sha)),
+    (
+        "GET",
+        r"/branches/(.+)/protection/required_signatures",
+        lambda s, branch, query, body: s.signature_protection(unquote(branch)),
+    ),
     ("GET", r"/rules/branches/(.+)", lambda s, branch, query, body: s.branch_rules(unquote(branch))),
 ]
 

@@ -125,7 +125,7 @@ def test_a_creation_that_is_not_answered_plainly_ends_as_one_pull_request(forge,
     assert [pull["number"] for pull in forge.pulls] == [pushed.number]
 
 
-@pytest.mark.parametrize("path", ["/pulls", "/rules/branches/main"])
+@pytest.mark.parametrize("path", ["/pulls", "/rules/branches/main", "/required_signatures"])
 @pytest.mark.parametrize("fault", [Fault.REFUSED_CONNECTION, Fault.ERROR_BEFORE, Fault.RATE_LIMITED])
 def test_a_look_that_is_not_answered_makes_nothing_and_may_be_repeated(forge, provider, change, path, fault):
     forge.plan("GET", path, fault)
@@ -191,10 +191,14 @@ def test_a_token_that_is_not_taken_is_said_and_not_tried_again(forge, remote, ch
     assert change.branch not in remote.branches()
 
 
+@pytest.mark.parametrize("by", ["a ruleset over the head", "a ruleset over the base", "classic protection"])
 def test_an_unsigned_commit_is_refused_before_the_push_where_signatures_are_asked_for(
-    forge, provider, remote, change
+    forge, provider, remote, change, by
 ):
-    forge.rules[change.branch] = ["required_signatures"]
+    if by == "classic protection":
+        forge.signed.add("main")
+    else:
+        forge.rules[change.branch if by.endswith("head") else "main"] = ["required_signatures"]
     with pytest.raises(PushFailed, match="signing_key_file") as refused:
         provider.create(change)
     assert (refused.value.cause, change.branch in remote.branches()) == ("rejected", False)

@@ -171,12 +171,21 @@ def test_a_merged_branch_is_done_and_not_in_conflict(remote, provider, change):
     assert provider.create(change) == replace(pushed, created=False)
 
 
-def test_a_repository_that_says_no_is_not_asked_again(remote, provider, change):
+# The last two are what GitHub prints for classic protection and for rulesets.
+@pytest.mark.parametrize(
+    "said",
+    [
+        "not on fridays",
+        "error: GH006: Protected branch update failed for refs/heads/x.",
+        "error: GH013: Repository rule violations found for refs/heads/x.",
+    ],
+)
+def test_a_repository_that_says_no_is_not_asked_again(remote, provider, change, said):
     hook = remote.path / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
-    hook.write_text("#!/bin/sh\necho not on fridays >&2\nexit 1\n")
+    hook.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
     hook.chmod(0o755)
-    with pytest.raises(PushFailed, match="not on fridays") as refused:
+    with pytest.raises(PushFailed, match=said.partition(":")[2]) as refused:
         provider.create(change)
     assert (refused.value.retryable, refused.value.cause) == (False, "rejected")
 
