@@ -13,6 +13,7 @@ from typing import Final
 
 from runs.domain.errors import Invalid
 from runs.domain.patch import PatchFile, PatchRefused, shown
+from runs.domain.secrets import masked_hunk
 from runs.models import Artifact
 from runs.selectors.diff import read_file
 
@@ -79,7 +80,7 @@ def _quote(remark: Remark, file: PatchFile) -> list[str]:
 def _lines(file: PatchFile, side: str) -> Iterator[tuple[int, str]]:
     """Number and text of each line of that side that the patch shows."""
     for hunk in file.hunks:
-        for line in hunk:
+        for line in masked_hunk(hunk):
             number = line.new_no if side == "new" else line.old_no
             if number is not None:
                 yield number, shown(line.text)

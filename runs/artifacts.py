@@ -289,14 +289,22 @@ def _judged(run: Run, patch: bytes, base: str) -> Json:
     """Git's word on the patch; without the base commit only what the text says, and guards fail closed.
 
     Base and today's tip are in the mirror, which ``fetching`` keeps up to date: only a base commit that is
-    younger than that is fetched here, within the bound.
+    younger than that, or a branch that nobody fetched yet, is asked for here, within the bound.
     """
     files = read_patch(patch)
     mirror, key = mirror_of(run.repository), settings.EVENT_CHAIN_KEY.encode()
     try:
         mirror.ensure(base, timeout=FETCH_SECONDS)
-        head = mirror.resolve(run.task.contract["base_branch"])
+        head = _tip(mirror, run.task.contract["base_branch"])
         reading = mirror.read(patch, base, head, timeout=GIT_SECONDS)
     except GitFailed as error:
         return patch_facts(files, GitWord(commit=base, why=error.message), key=key)
     return patch_facts(reading.files, reading.word, key=key)
+
+
+def _tip(mirror: Mirror, branch: str) -> str | None:
+    """The tip of the base branch as last fetched; None where it never was and cannot be."""
+    if mirror.resolve(branch) is None:
+        with contextlib.suppress(GitFailed):
+            mirror.fetch(branch=branch, timeout=FETCH_SECONDS)
+    return mirror.resolve(branch)

@@ -14,12 +14,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from runs.domain.patch.model import PatchFile
+from runs.domain.patch.model import Hunk, Line, PatchFile
 from runs.domain.secret_rules import ANY_HINT, HINTS, RULES, Rule
 
 REDACTED = "[redacted]"
@@ -98,6 +98,39 @@ def mask(text: str) -> str:
         pieces += [text[done : max(hit.start, done)], REDACTED]
         done = hit.end
     return "".join([*pieces, text[done:]])
+
+
+def mask_lines(texts: Sequence[str]) -> list[str]:
+    """``mask`` of each line; of a key over several lines, every one of them is replaced."""
+    whole = "\n".join(texts)
+    if not ANY_HINT.search(whole.casefold()):
+        return list(texts)
+    blocks = [(hit.start, hit.end) for hit in _hits(whole) if "\n" in hit.value]
+    masked, at = [], 0
+    for text in texts:
+        end = at + len(text)
+        inside = any(start < end and at < stop for start, stop in blocks)
+        masked.append(REDACTED if inside and text.strip() else mask(text))
+        at = end + 1
+    return masked
+
+
+def masked_hunk(hunk: Hunk, start: int = 0, stop: int | None = None) -> list[Line]:
+    """Lines of a hunk as anybody may see them, ``start`` to ``stop``, each side of it read by itself."""
+    if b"PRIVATE KEY" in hunk.body:  # it may have begun before the part that is asked for
+        return _masked(list(hunk))[start:stop]
+    return _masked(list(hunk.part(start, stop)))
+
+
+def _masked(lines: list[Line]) -> list[Line]:
+    masked = list(lines)
+    for side in ("deleted", "added"):
+        places = [place for place, line in enumerate(lines) if line.kind in ("context", side)]
+        texts = [lines[place].text for place in places]
+        for place, before, after in zip(places, texts, mask_lines(texts), strict=True):
+            if after != before:
+                masked[place] = lines[place]._replace(text=after)
+    return masked
 
 
 def scanner_config(files: Iterable[PatchFile]) -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ from runs.domain.documents import passed, red_before
 from runs.domain.errors import NotFound
 from runs.domain.facts import Json
 from runs.domain.patch import PatchRefused
+from runs.domain.secrets import mask
 from runs.domain.sentences import guard_label
 from runs.domain.state import RunState
 from runs.domain.vocabulary import ArtifactKind, CompletionMode
@@ -152,7 +153,7 @@ def run_report(*, run: Run) -> Json:
     cut = f" Its first {size(REPORT_BYTES)}; download it to read on." if len(data) > REPORT_BYTES else ""
     text = data[:REPORT_BYTES].decode(errors="replace")
     by = f"Written by the agent, shown as text.{cut}"
-    report = {"by": by, "text": visible(text), "pre": True}
+    report = {"by": by, "text": visible(mask(text)), "pre": True}
     return {"report": report, "artifact": artifact_link(row), "note": ""}
 
 

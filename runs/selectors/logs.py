@@ -5,7 +5,7 @@ However long the log or a line of it is, a page reads and sends a bounded part a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from runs.artifacts import artifact_path
 from runs.domain.errors import NotFound
 from runs.domain.facts import Json
 from runs.domain.said import short
+from runs.domain.secrets import mask_lines
 from runs.domain.terminal import pieces, plain
 from runs.domain.vocabulary import StepState
 from runs.livelogs import livelog_bytes
@@ -66,7 +67,7 @@ def run_log_page(*, run: Run, operation_id: str, params: Mapping[str, str]) -> J
     return {
         "title": short(step.label, 200) or step.tool or operation_id,
         "state": StepState(step.state).label,
-        "lines": [_shown(line, query) for line in lines],
+        "lines": [_shown(line, text, query) for line, text in zip(lines, _masked(lines), strict=True)],
         "note": _said(source, lines, query),
         "earlier": f"?before={first}" if first and not query else "",
         "newest": "" if newest else "?",
@@ -158,8 +159,12 @@ def _text(data: bytes) -> str:
     return data.decode(errors="replace")
 
 
-def _shown(line: _Line, query: str) -> Json:
-    text = _text(line.data)
+def _masked(lines: Sequence[_Line]) -> list[str]:
+    """A worker masks what it knows; what it let through all the same is shown to nobody."""
+    return mask_lines([_text(line.data) for line in lines])
+
+
+def _shown(line: _Line, text: str, query: str) -> Json:
     found = [_piece(piece.text, piece.style, is_mark=piece.is_mark, query=query) for piece in pieces(text)]
     return {
         "offset": line.start,

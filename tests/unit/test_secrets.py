@@ -10,7 +10,15 @@ import string
 import pytest
 
 from runs.domain.patch import read_patch
-from runs.domain.secrets import REDACTED, mask, scan, scan_added, scanner_config
+from runs.domain.secrets import (
+    REDACTED,
+    mask,
+    mask_lines,
+    masked_hunk,
+    scan,
+    scan_added,
+    scanner_config,
+)
 from tests.unit.patch_cases import CASES, KEY
 from tests.unit.patch_cases_guard import GUARD_CASES
 
@@ -184,3 +192,19 @@ def test_scanner_rules_of_the_field_case_are_flagged():
 def test_a_long_line_is_scanned_in_linear_time():
     for filler in ("key_", "key ", 'token="', "eyJ", "a:b@", "://x:"):
         assert [f.rule for f in scan_added(adding(filler * 20_000 + " " + KEY))] == ["aws_access_key_id"]
+
+
+PART = "MIIEowIBAAKCAQEA" + "y8Dbv8prpJ"
+BLOCK = [PEM.format("RSA "), *[PART] * 3, PEM.format("RSA ").replace("BEGIN", "END")]
+
+
+def test_every_line_of_a_key_over_several_lines_is_masked_and_no_other():
+    assert mask_lines(["before", *BLOCK, "after"]) == ["before", *[REDACTED] * 5, "after"]
+    assert mask_lines([f"k = '{KEY}'", PART]) == [f"k = '{REDACTED}'", PART]
+
+
+def test_a_part_of_a_hunk_hides_a_key_that_begins_before_it():
+    (file,) = adding("first", *BLOCK, "last")
+    assert [line.text for line in masked_hunk(file.hunks[0], 2, 7)] == [*[REDACTED] * 4, "last"]
+    (file,) = adding(f"k = '{KEY}'")
+    assert [line.text for line in masked_hunk(file.hunks[0])] == [f"k = '{REDACTED}'"]

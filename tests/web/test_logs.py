@@ -153,3 +153,11 @@ def test_the_result_of_each_kind_of_task_has_its_tab(viewer: Client, mode: str, 
     run = make.queued_run(completion_mode=mode)
     shown = viewer.get(f"/runs/{run.pk}/?tab=result").content.decode()
     assert re.search(rf'aria-current="page">{tab}', shown)
+
+
+def test_a_secret_that_the_worker_let_through_is_shown_to_nobody(viewer: Client, holder: make.Holder):
+    token = "AKIA" + "Z7Q4M2X9T1B6K3WD"
+    write(holder, f"key={token} used\n".encode())
+    for shown in (page(viewer, holder), page(viewer, holder, q="used")):
+        assert "[redacted]" in shown
+        assert token[4:12] not in shown

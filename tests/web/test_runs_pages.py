@@ -213,12 +213,15 @@ def test_the_patch_is_shown_file_by_file(client: Client, carol: Person):
 def test_an_analysis_has_a_report_as_text_and_no_patch(client: Client, carol: Person):
     holder = make.run_in(S.EXECUTING, completion_mode="analysis_report_created")
     assert "No report yet." in text(client.get(run_url(holder.run_id, "report")))
-    holder.report("# Found <b>it</b>\u202e\n".encode() + b"x" * 200_000 + b"the end")
+    key = "AKIA" + "Z7Q4M2X9T1B6K3WD"
+    holder.report(f"# Found <b>it</b>\u202e in {key}\n".encode() + b"x" * 200_000 + b"the end")
     shown = client.get(run_url(holder.run_id, "report")).content.decode()
     assert "# Found &lt;b&gt;it&lt;/b&gt;" in shown
     assert '<span class="mark-char"><i>U+202E</i>' in shown
     assert "Its first 195 KiB; download it to read on." in shown
     assert "the end" not in shown
+    assert "[redacted]" in shown
+    assert key not in shown
     assert reverse("artifact", args=[holder.run.state["report"]["id"]]) in shown
     assert "?tab=report" in shown
     assert "?tab=patch" not in shown

@@ -225,3 +225,20 @@ def test_a_live_log_sends_whole_masked_lines_at_growing_offsets(monkeypatch: pyt
     for at, data in recorder.sent:
         assert at == offset
         offset += len(data)
+
+
+KEY = "AKIA" + "Z7Q4M2X9T1B6K3WD"
+
+
+@pytest.mark.parametrize("cut", range(1, len(KEY)))
+def test_a_token_that_is_cut_by_the_border_of_two_chunks_reaches_no_log(
+    cut: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr("worker.client.livelog.INTERVAL_SECONDS", 0.0)
+    live = LiveLog(recorder, "op", Masker())  # type: ignore[arg-type]
+    live.feed(f"key={KEY[:cut]}".encode())
+    live.feed(f"{KEY[cut:]}\nnext\n".encode())
+    live.finish()
+    whole = b"".join(data for _, data in recorder.sent).decode()
+    assert whole == "key=[masked]\nnext\n"

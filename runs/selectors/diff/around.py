@@ -11,9 +11,10 @@ from django.urls import reverse
 from runs.artifacts import mirror_of
 from runs.domain.facts import Json
 from runs.domain.patch import Line
+from runs.domain.secrets import mask_lines
 from runs.mirrors import GitFailed
 from runs.models import Artifact
-from runs.selectors.diff.markup import coloured, line_markup, visible
+from runs.selectors.diff.markup import coloured, line_markup, visible_name
 from runs.selectors.diff.patch import patch_heads
 from runs.selectors.diff.rows import STEP, Look, gap_ways
 
@@ -37,7 +38,7 @@ def lines_around(
     head = heads[index]
     texts = _base_lines(artifact, head.old_path or head.path)
     if texts is None:
-        return {"path": visible(head.path), "rows": [], "note": _AWAY, "split": look.split}
+        return {"path": visible_name(head.path), "rows": [], "note": _AWAY, "split": look.split}
     end = min(last or len(texts), len(texts))
     start = max(first, 1)
     shown = (max(start, end - STEP + 1), end) if from_end else (start, min(end, start + STEP - 1))
@@ -48,7 +49,7 @@ def lines_around(
         "rows": list(_rows(lines, head.path, look)),
         "after": gap_ways(around, _gap(shown[1] + 1, end, shift), look),
         "note": "" if lines else "The file ends here.",
-        "path": visible(head.path),
+        "path": visible_name(head.path),
         "anchor": f"f{index + 1}",
         "split": look.split,
     }
@@ -78,5 +79,5 @@ def _base_lines(artifact: Artifact, path: str) -> list[str] | None:
         data = mirror.blob(commit, path, limit=MOST_BYTES, timeout=_SECONDS)
         if data is not None and b"\0" not in data:
             texts = data.decode("utf-8", "surrogateescape").split("\n")
-            return texts[:-1] if texts[-1] == "" else texts
+            return mask_lines(texts[:-1] if texts[-1] == "" else texts)
     return None

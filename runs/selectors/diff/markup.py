@@ -7,7 +7,7 @@ isolated, so that the text copies as it is and the page around it keeps its orde
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from html import escape
 from itertools import pairwise
@@ -33,6 +33,8 @@ WIDEST: Final = 4_000
 Ink = tuple[str, int, int]
 
 _SIGNS: Final = {"\r": "␍", "\x0c": "␌"}
+#: In a line a tab is seen by its width; in a name it would pass for a space.
+_NAME_SIGNS: Final = {**_SIGNS, "\t": "␉"}
 _BYTE: Final = re.compile("[\udc80-\udcff]")
 #: A page cannot hold these: a browser drops or replaces them.
 _UNWRITABLE: Final = re.compile("[\x00\ud800-\udfff]")
@@ -41,6 +43,11 @@ _UNWRITABLE: Final = re.compile("[\x00\ud800-\udfff]")
 def visible(text: str) -> SafeString:
     """Text as it is, escaped, with every hidden character named."""
     return mark_safe("".join(_pieces(text, (), (), starts_file=False)))  # noqa: S308  escaped piece by piece
+
+
+def visible_name(path: str) -> SafeString:
+    """As ``visible``, for the name of a file: a tab in it is named, too."""
+    return mark_safe("".join(_pieces(path, (), (), starts_file=False, signs=_NAME_SIGNS)))  # noqa: S308  escaped
 
 
 def line_markup(
@@ -54,9 +61,16 @@ def line_markup(
     return mark_safe(found)  # noqa: S308  escaped piece by piece
 
 
-def _pieces(text: str, ink: Sequence[Ink], marks: Sequence[Span], *, starts_file: bool) -> Iterator[str]:
+def _pieces(
+    text: str,
+    ink: Sequence[Ink],
+    marks: Sequence[Span],
+    *,
+    starts_file: bool,
+    signs: Mapping[str, str] = _SIGNS,
+) -> Iterator[str]:
     named = {at: codepoint(text[at]) for at in hidden_at(text, starts_file=starts_file)}
-    named |= {at: _SIGNS[sign] for sign in _SIGNS if sign in text for at in _places(text, sign)}
+    named |= {at: signs[sign] for sign in signs if sign in text for at in _places(text, sign)}
     named |= {found.start(): f"\\x{ord(found[0]) - 0xDC00:02X}" for found in _BYTE.finditer(text)}
     cuts = {0, len(text), *(at for start, end in marks for at in (start, end))}
     cuts |= {at for _, start, end in ink for at in (start, end)} | {a for at in named for a in (at, at + 1)}
@@ -77,7 +91,7 @@ def _places(text: str, sign: str) -> list[int]:
 
 
 def _named(character: str, name: str) -> str:
-    kind = "mark-char faint" if character in _SIGNS else "mark-char"
+    kind = "mark-char faint" if character in _NAME_SIGNS else "mark-char"
     if _UNWRITABLE.match(character):
         return f'<span class="{kind}"><i>{name}</i></span>'
     # A browser reads a bare carriage return as the end of a line.

@@ -22,7 +22,7 @@ from runs.domain.patch import PatchFile, read_patch, read_sections, shown
 from runs.domain.tests_intact import is_test
 from runs.models import Artifact
 from runs.selectors.diff.brief import brief_file
-from runs.selectors.diff.markup import visible
+from runs.selectors.diff.markup import visible_name
 from runs.selectors.diff.notes import file_notes
 from runs.selectors.diff.rows import MOST_CHARACTERS, USUAL, Cut, Look, cut_rows, gap_ways
 
@@ -160,8 +160,8 @@ def _heads(path: str) -> tuple[Head, ...]:
             file.path,
             file.old_path or "",
             shown(file.path),
-            visible(file.path),
-            visible(file.old_path or ""),
+            visible_name(file.path),
+            visible_name(file.old_path or ""),
             file.status,
             file.added,
             file.deleted,

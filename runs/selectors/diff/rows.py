@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from runs.domain.facts import Json
 from runs.domain.patch import Hunk, Line, PatchFile, shown
 from runs.domain.patch.compare import Effort, Pair, Span, pair_lines
+from runs.domain.secrets import mask, masked_hunk
 from runs.selectors.diff.markup import Ink, coloured, line_markup
 
 #: Lines around a hunk that one press shows.
@@ -62,7 +63,7 @@ def cut_rows(file: PatchFile, look: Look, *, start: int, limit: int) -> Cut:
     """At most ``limit`` lines of the file's hunks, from the line ``start`` on (counted from 0)."""
     cut, position, effort, left = Cut(), 0, Effort(), MOST_CHARACTERS
     for hunk in file.hunks:
-        lines = list(hunk.part(max(start - position, 0), max(start + limit - position, 0)))
+        lines = masked_hunk(hunk, max(start - position, 0), max(start + limit - position, 0))
         kept = _within(lines, left)
         left -= sum(len(line.text) for line in kept)
         if kept:
@@ -92,7 +93,7 @@ def _within(lines: list[Line], characters: int) -> list[Line]:
 
 
 def _header(hunk: Hunk) -> str:
-    return f"@@ -{hunk.old_start} +{hunk.new_start} @@ {shown(hunk.header)}".rstrip()
+    return f"@@ -{hunk.old_start} +{hunk.new_start} @@ {shown(mask(hunk.header))}".rstrip()
 
 
 # --- what stands between hunks ---------------------------------------------------------------------

@@ -8,8 +8,9 @@ from typing import Final
 from runs.domain.facts import Json
 from runs.domain.patch import PatchFile, shown
 from runs.domain.patch.compare import Step, compare_patches
+from runs.domain.secrets import mask_lines
 from runs.models import Artifact
-from runs.selectors.diff.markup import line_markup, visible
+from runs.selectors.diff.markup import line_markup, visible_name
 from runs.selectors.diff.patch import Head, patch_heads, read_file
 
 #: Files whose difference is told line by line; of the others only that they differ.
@@ -32,7 +33,7 @@ def patch_since(older: Artifact, newer: Artifact) -> Json:
     paths = [*after, *(path for path in before if path not in after)]
     changed = [path for path in paths if _digest(before.get(path)) != _digest(after.get(path))]
     files = [_file(older, before.get(path), newer, after.get(path)) for path in changed[:MOST_FILES]]
-    more = [visible(path) for path in changed[MOST_FILES:]]
+    more = [visible_name(path) for path in changed[MOST_FILES:]]
     return {"files": files, "same": len(paths) - len(changed), "more": more}
 
 
@@ -46,9 +47,9 @@ def _file(older: Artifact, before: Head | None, newer: Artifact, after: Head | N
     # What only one of the two changes is read in that one, whole.
     both = before and after
     steps = compare_patches(_read(older, before), _read(newer, after)) if both else []
-    rows = _rows(steps) if steps else []
+    rows = _rows(_masked(steps)) if steps else []
     return {
-        "path": visible(head.path),
+        "path": visible_name(head.path),
         "anchor": f"f{after.index + 1}" if after else "",
         "said": _said(before, after, steps),
         "rows": rows[:MOST_LINES],
@@ -72,6 +73,13 @@ def _read(artifact: Artifact, head: Head | None) -> PatchFile | None:
     if head is None:
         return None
     return read_file(artifact, shown(head.path))
+
+
+def _masked(steps: list[Step]) -> list[Step]:
+    texts = mask_lines([step.line.text for step in steps])
+    return [
+        step._replace(line=step.line._replace(text=text)) for step, text in zip(steps, texts, strict=True)
+    ]
 
 
 def _rows(steps: list[Step]) -> list[Json]:
