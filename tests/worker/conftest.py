@@ -110,6 +110,6 @@ def make_product(settings: Any, tmp_path: Path, live_server: Any) -> Callable[..
 
     settings.DATA_DIR = tmp_path
     settings.ARTIFACT_DIR, settings.MIRROR_DIR = tmp_path / "artifacts", tmp_path / "mirrors"
-    return lambda files=FILES, **policy: Product(
-        url=live_server.url, folder=tmp_path, files=files, policy=policy
+    return lambda files=FILES, object_format="sha1", **policy: Product(
+        url=live_server.url, folder=tmp_path, files=files, policy=policy, object_format=object_format
     )

@@ -48,11 +48,19 @@ def contract(*turns: dict[str, Any], **more: Any) -> dict[str, Any]:
 class Product:
     """One repository at `remote` with one task's worth of people."""
 
-    def __init__(self, *, url: str, folder: Path, files: dict[str, str], policy: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        *,
+        url: str,
+        folder: Path,
+        files: dict[str, str],
+        policy: dict[str, Any],
+        object_format: str = "sha1",
+    ) -> None:
         self.url, self.folder = url, folder
         self.remote = folder / "remote"
         self.remote.mkdir()
-        git(self.remote, "init", "-q", "-b", "main", "--template=")
+        git(self.remote, "init", "-q", "-b", "main", "--template=", f"--object-format={object_format}")
         git(self.remote, "config", "receive.denyCurrentBranch", "ignore")
         commit_files(self.remote, files)
         self.requester = make.person(PersonRole.SUBMITTER, name="sam")

@@ -65,9 +65,15 @@ def plant(checkout: Path, canary: Path) -> None:
 
 def test_nothing_planted_in_the_checkout_runs(make: Make, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "notes.txt").write_text("not yours\n")
     sandbox = make()
     checkout = sandbox.checkout("agent")
     plant(checkout.path, canary)
+    (checkout.path / "folder").symlink_to(outside)
+    (checkout.path / "clock.py").unlink()
+    (checkout.path / "clock.py").symlink_to(outside / "notes.txt")
     (checkout.path / "notes.txt").write_text("one\nthree\n")
     patch = checkout.diff()
     assert b"+three\n" in patch
@@ -77,6 +83,13 @@ def test_nothing_planted_in_the_checkout_runs(make: Make, tmp_path: Path) -> Non
     again.apply(patch)
     assert (again.path / "notes.txt").read_text() == "one\nthree\n"
     assert again.diff() == patch
+    assert b"not yours" not in patch
+    # The link itself is the change, and what comes behind it stays where it is.
+    assert (again.path / "folder").readlink() == outside
+    with pytest.raises(GitError):
+        again.edit(b"--- a/folder/notes.txt\n+++ b/folder/notes.txt\n@@ -1 +1 @@\n-not yours\n+mine\n")
+    assert sandbox.destroy()
+    assert [path.read_text() for path in outside.iterdir()] == ["not yours\n"]
     assert not canary.exists()
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from worker.conformance.stand_in import StandIn
 from worker.drain import Drain
+from worker.sandbox import folder
 from worker.sandbox.process import end_marked
 
 Work = Callable[..., None]
@@ -48,6 +52,57 @@ def test_cancel_ends_the_command_and_keeps_its_partial_work(
     }
     assert b"+partial" in plane.stored("checkpoint")[0]
     assert plane.state.status == "CANCELLED"
+
+
+def test_a_full_disk_keeps_no_run_from_ending_and_is_told(
+    plane: StandIn,
+    work_aside: Aside,
+    contract: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = tmp_path / "started"
+    contract["agent"]["command"] = until_killed(started)
+    thread = work_aside()
+    wait_for_file(plane, started)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    # The first thing that is written when the work so far is looked at.
+    monkeypatch.setattr("worker.sandbox.git.init_bare", full)
+    plane.state.directive = "cancel"
+    end(thread)
+    assert plane.payloads("run_cancelled") == [
+        {"cleanup": "done", "process_group_gone": True, "artifacts_saved": False}
+    ]
+    assert plane.state.status == "CANCELLED"
+
+
+def test_what_cannot_be_removed_is_told_and_swept_by_the_next_start(
+    plane: StandIn,
+    make_worker: Callable[..., Any],
+    contract: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = tmp_path / "started"
+    contract["agent"]["command"] = until_killed(started)
+    remove = folder.remove_tree
+    monkeypatch.setattr(folder, "remove_tree", lambda path: not path.exists())
+    thread = threading.Thread(target=make_worker().run, kwargs={"once": True}, daemon=True)
+    thread.start()
+    wait_for_file(plane, started)
+    plane.state.directive = "cancel"
+    end(thread)
+    assert plane.payloads("run_cancelled")[0]["cleanup"] == "partial"
+    assert plane.state.status == "CANCELLED"
+    monkeypatch.setattr(folder, "remove_tree", remove)
+    (left,) = (tmp_path / "work" / "runs").iterdir()
+    owner = json.loads((left / folder.OWNER_FILE).read_text())
+    (left / folder.OWNER_FILE).write_text(json.dumps({**owner, "started": "1"}))
+    assert folder.sweep_orphans(tmp_path / "work") == [left.name]
+    assert not left.exists()
 
 
 def test_cancel_that_an_event_is_refused_for_is_obeyed(plane: StandIn, work: Work) -> None:
@@ -127,7 +182,7 @@ def test_a_lost_lease_ends_the_work_without_a_word(
     contract["agent"]["command"] = until_killed(started)
     thread = work_aside()
     wait_for_file(plane, started)
-    sandbox = next((work_dir / "runs").iterdir()).name
+    sandbox = next((tmp_path / "work" / "runs").iterdir()).name
     before = plane.types()
     plane.take_lease_away()
     end(thread)

@@ -217,6 +217,10 @@ class StandIn:
         if self.lease_token is None or token != self.lease_token:
             raise Problem(409, "lease_lost", fence=self.fence)
 
+    def is_known(self, key: str) -> bool:
+        """Whether an event was taken under this key."""
+        return key in self._keys
+
     def apply(self, key: str, type_: str, payload: Json) -> Json:
         """One event; its answer is remembered under the key."""
         if key in self._keys:

@@ -33,7 +33,7 @@ def stop(session: RunSession, directive: str) -> None:
 
 def cancel(session: RunSession) -> None:
     gone = end_marked(session.sandbox.id) if session.sandbox else True
-    saved = _save_work(session)
+    saved, _ = _save_work(session)
     clean = session.close()
     session.post(
         "run_cancelled",
@@ -44,7 +44,7 @@ def cancel(session: RunSession) -> None:
 
 
 def interrupt(session: RunSession) -> None:
-    checkpoint = _checkpoint(session)
+    _, checkpoint = _save_work(session)
     session.close()
     payload: Json = {"checkpoint_artifact_id": checkpoint.id} if checkpoint else {}
     session.post("run_interrupted", **payload)
@@ -52,10 +52,8 @@ def interrupt(session: RunSession) -> None:
 
 def hand_back(session: RunSession) -> None:
     """Release the lease, for this worker is shutting down."""
-    try:
-        _checkpoint(session)
-    finally:
-        session.close()
+    _save_work(session)
+    session.close()
     session.release(reason="the worker is shutting down")
 
 
@@ -63,25 +61,21 @@ def fail(session: RunSession, failure: RunFailure) -> None:
     session.post("non_retryable_failure", failure=failure.document())
 
 
-def _save_work(session: RunSession) -> bool:
-    """Keep the partial patch; False when that was not possible."""
+def _save_work(session: RunSession) -> tuple[bool, Artifact | None]:
+    """Keep the partial patch. Whether that was possible, for the run leaves this worker all the same: on a
+    full disk nothing can be written, not even to look at what there is."""
     try:
-        _checkpoint(session)
-    except Refused as refused:
-        logger.warning("run %s: the partial work could not be stored: %s", session.run_id, refused)
-        return False
-    return True
+        return True, _checkpoint(session)
+    except (Refused, GitError, OSError) as error:
+        logger.warning("run %s: the partial work could not be stored: %s", session.run_id, error)
+        return False, None
 
 
 def _checkpoint(session: RunSession) -> Artifact | None:
-    """Store the work so far; None when there is none."""
+    """Store the work so far; None when there is none. Raises GitError, OSError and Refused."""
     if session.checkout is None or session.status not in WITH_CHECKPOINTS:
         return None
-    try:
-        patch = session.checkout.diff()
-    except GitError as error:
-        logger.warning("run %s: the partial work is unreadable: %s", session.run_id, error)
-        return None
+    patch = session.checkout.diff()
     if not patch:
         return None
     artifact = session.upload("checkpoint", patch, content_type=PATCH_TYPE)

@@ -58,6 +58,8 @@ def _baseline(session: RunSession, sandbox: Sandbox) -> list[Json]:
                 set_up(session, checkout)
             entry = cache.put(_run(session, checkout, verifier))
         entries.append(entry)
+    if checkout is not None:
+        checkout.remove()
     return entries
 
 
@@ -75,7 +77,9 @@ def _check_patch(session: RunSession, sandbox: Sandbox, patch: Artifact) -> list
         line, result = failed_setup
         verifier = Verifier(SETUP_CHECK, line)
         return [Check(verifier, result.exit_code, result.duration_ms, result.output, result.timed_out)]
-    return [_run(session, checkout, verifier) for verifier in checks_of(session.resume)]
+    checks = [_run(session, checkout, verifier) for verifier in checks_of(session.resume)]
+    checkout.remove()
+    return checks
 
 
 def _run(session: RunSession, checkout: Checkout, verifier: Verifier) -> Check:

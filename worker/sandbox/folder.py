@@ -118,6 +118,10 @@ class Checkout:
         """Change files as they are by a patch, all of it or nothing. Raises GitError."""
         self.sandbox.look_at(self.path).edit(patch)
 
+    def remove(self) -> bool:
+        """While it is there, its folder counts against the sandbox's limit; False when something is left."""
+        return remove_tree(self.folder)
+
     def exclude_untracked(self) -> None:
         """What exists now beside the base's files is no part of the work: setup made it."""
         self.excluded = frozenset(self._untracked(self.sandbox.look_at(self.path)))
