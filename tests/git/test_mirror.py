@@ -6,6 +6,7 @@ import os
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from runs.domain.patch import AmbiguousPatch, NotAPatch, PatchRefused, read_patc
 from runs.domain.patch.reading import patch_facts
 from runs.mirrors import CommitMissing, GitFailed, GitTimeout, Mirror
 from runs.mirrors.process import run_git
+from runs.pull_requests.base import Author, Change
+from runs.pull_requests.git import GitProvider
 from tests.git.repos import Remote, mirror_of
 from tests.unit.patch_cases import CASES
 from tests.unit.patch_cases_guard import GUARD_CASES
@@ -210,20 +213,37 @@ def test_no_address_runs_a_program(tmp_path, url):
 
 def test_no_hook_and_no_configuration_of_the_user_is_read(remote, tmp_path, monkeypatch):
     canary = tmp_path / "canary"
-    (tmp_path / ".gitconfig").write_text(f"[core]\n\tfsmonitor = touch {canary}\n\tpager = touch {canary}\n")
+    run = f"touch {canary}; cat"
+    (tmp_path / ".gitconfig").write_text(
+        f"[core]\n\tfsmonitor = {run}\n\tpager = {run}\n\thooksPath = {tmp_path}/hooks\n"
+        f'[filter "x"]\n\tclean = {run}\n\tsmudge = {run}\n\trequired = true\n'
+        f'[diff]\n\texternal = {run}\n[diff "x"]\n\ttextconv = {run}\n\tcommand = {run}\n'
+    )
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", f"touch {canary}")
     monkeypatch.setenv("GIT_TRACE", str(canary))
     monkeypatch.setenv("GIT_DIR", "/nowhere")
-    base = remote.commit(CASES["crlf"].base)
+    steering = (".gitattributes", "100644", b"* filter=x diff=x merge=x\n")
+    base = remote.commit([*CASES["crlf"].base, steering])
     mirror = mirror_of(remote, tmp_path)
-    hook = mirror.path / "hooks" / "reference-transaction"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f"#!/bin/sh\ntouch {canary}\n")
-    hook.chmod(0o755)
+    for folder in (mirror.path / "hooks", tmp_path / "hooks"):
+        folder.mkdir(exist_ok=True)
+        for name in ("reference-transaction", "pre-push", "post-index-change"):
+            (folder / name).write_text(f"#!/bin/sh\ntouch {canary}\n")
+            (folder / name).chmod(0o755)
     remote.commit([("f", "100644", b"a\n")], branch="other")
     mirror.fetch()
     mirror.read(CASES["crlf"].patch, base)
+    change = Change(
+        base_commit=base,
+        patch=CASES["crlf"].patch,
+        approved_paths=["w.txt"],
+        branch="agent/r",
+        message="x",
+        author=Author("Agent Platform", "agents@example.invalid"),
+        timestamp=datetime(2026, 7, 3, tzinfo=UTC),
+    )
+    assert GitProvider(mirror).create(change).created is True
     assert not canary.exists()
 
 
