@@ -70,7 +70,7 @@ def test_what_a_reviewer_asks_for_is_judged_and_shown_beside_the_words(
 
 # Each is wild while the notes say so: not on the base, and not after the repair.
 WILD = "! grep -q wild notes.txt || "
-STUBBORN = "trap '' TERM; while :; do sleep 1; done"
+STUBBORN = "{ trap '' TERM; while :; do sleep 1; done; }"
 FORKS = (
     "{ f() { trap '' TERM; [ $1 -gt 0 ] && { f $(($1-1)) & f $(($1-1)) & }; sleep 1000; };"
     " (setsid sh -c 'trap \"\" TERM; exec sleep 1000' >/dev/null 2>&1 &) ; f 4 & exit 0; }"
