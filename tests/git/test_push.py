@@ -185,7 +185,7 @@ def test_a_repository_that_says_no_is_not_asked_again(remote, provider, change, 
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
     hook.chmod(0o755)
-    with pytest.raises(PushFailed, match=said.partition(":")[2]) as refused:
+    with pytest.raises(PushFailed, match=said.rpartition(": ")[2]) as refused:
         provider.create(change)
     assert (refused.value.retryable, refused.value.cause) == (False, "rejected")
 
