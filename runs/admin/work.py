@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from runs import models
 from runs.actions import act_on_run, act_on_task
@@ -35,6 +36,10 @@ class _Moved(History):
         return super().change_view(
             request, object_id, form_url, {**(extra_context or {}), "buttons": buttons}
         )
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Its own log, which says more than the audit log could."""
+        return redirect(f"{reverse(f'admin:runs_{self.opts.model_name}event_changelist')}?q={object_id}")
 
     def response_action(
         self, request: HttpRequest, queryset: QuerySet, *args: Any, **kwargs: Any

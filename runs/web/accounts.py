@@ -64,6 +64,14 @@ def remember_where(*, request: HttpRequest, **_: Any) -> None:
     request.session[BROWSER] = request.headers.get("User-Agent", "")[:200]
 
 
+class PasswordForm(PasswordChangeForm):
+    """Django's, at the foot of a page: it does not ask for the focus."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["old_password"].widget.attrs.pop("autofocus", None)
+
+
 class TokenForm(forms.Form):
     """A personal token: never more than the person may, less where they choose so."""
 
@@ -140,7 +148,7 @@ def token_act(request: HttpRequest, token_id: str, act: str) -> HttpResponse:
 def password_change(request: HttpRequest) -> HttpResponse:
     """A new password signs every other browser out."""
     person = _person(request)
-    form = PasswordChangeForm(person, request.POST)
+    form = PasswordForm(person, request.POST)
     if not form.is_valid():
         return _show(request, status=422, password_form=form)
     form.save()
@@ -165,7 +173,7 @@ def _show(request: HttpRequest, *, status: int = 200, secret: str = "", **forms_
         "secret": secret,
         "second_factors": settings.EXTRA.is_on,
         "token_form": forms_.get("token_form") or TokenForm(),
-        "password_form": forms_.get("password_form") or PasswordChangeForm(person),
+        "password_form": forms_.get("password_form") or PasswordForm(person),
     }
     answer = render(request, "accounts/account.html", context, status=status)
     answer["Cache-Control"] = "private, no-store"

@@ -59,15 +59,9 @@ def test_every_model_of_the_product_is_in_admin():
     assert {name for name in missing if "_" not in name} == shown_with_their_parent
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
-def test_lists_open_with_a_search(client, run, model):
-    response = client.get(reverse(_name(model, "changelist")), {"q": "clock"})
-    assert response.status_code == 200
-
-
-@pytest.mark.parametrize("model", HISTORIES, ids=lambda m: m.__name__)
-def test_histories_cannot_be_added_to(client, run, model):
-    assert client.post(reverse(_name(model, "add")), {}).status_code == 403
+def test_histories_cannot_be_added_to(client, chief):
+    for model in HISTORIES:
+        assert client.post(reverse(_name(model, "add")), {}).status_code == 403, model
 
 
 @pytest.mark.parametrize("model", [Run, Task])
