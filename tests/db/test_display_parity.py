@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from agentplatform.clock import database_now
+from approvals.models import ApprovalRequest
+from approvals.selectors import stuck_runs
 from runs import leases, service, store
 from runs.auth import of_person
 from runs.domain.display import Display
@@ -20,6 +22,7 @@ from runs.selectors.display import shown_run, shown_task
 from runs.selectors.standing import runs_shown_as, runs_waiting_for, tasks_shown_as
 from runs.selectors.surroundings import Surroundings, read_surroundings
 from tests import factories
+from tests.deciding import decide
 from tests.spending import spend
 
 pytestmark = pytest.mark.django_db
@@ -154,6 +157,24 @@ def test_a_review_that_nobody_may_decide_is_blocked_in_lists_too(others):
     found = said(holder.run_id)
     state, whose = ("needs_review", "reviewer") if others else ("blocked", "admin")
     assert (found["display"]["state"], found["waiting_for"]["whose_move"]) == (state, whose)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("role", ["asked", "wrote", "owns"])
+def test_whoever_asked_wrote_or_owns_the_agent_may_leave_nobody_to_decide(role, others):
+    where, carol = factories.repository(), factories.person(PersonRole.SUBMITTER, PersonRole.REVIEWER)
+    for _ in range(others):
+        factories.person(PersonRole.REVIEWER)
+    machine = factories.worker()
+    if role == "owns":
+        WorkerAccount.objects.filter(pk=machine.account.pk).update(owner=carol)
+    by = carol if role == "asked" else None
+    holder = factories.run_in(S.WAITING_FOR_APPROVAL, where=where, by=by, machine=machine)
+    if role == "wrote":
+        request = ApprovalRequest.objects.get(run_id=holder.run_id)
+        decide(request, carol, "request_changes", comment="Smaller.")
+        factories.drive(factories.claim(machine, holder.run), S.WAITING_FOR_APPROVAL)
+    assert stuck_runs([where.pk]) == (frozenset() if others else {holder.run_id})
 
 
 def fail(holder: factories.Holder, category: str, reason: str) -> None:
