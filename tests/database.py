@@ -18,7 +18,7 @@ from django.db import connection
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from agentplatform.postgres import OWNER_ROLE, Server
+from agentplatform.postgres import APP_ROLE, OWNER_ROLE, Server
 from tests.settings import OTHER_SERVER, SESSION_NAME, SESSIONS_FOLDER
 
 # The data lives for one session: nothing needs to survive a crash of the machine.
@@ -41,6 +41,13 @@ def owner_url(database: str) -> str:
     if OTHER_SERVER:
         return make_conninfo(OTHER_SERVER, dbname=database)
     return session_server().url(OWNER_ROLE, database)
+
+
+def app_url(database: str) -> str:
+    """The app role's address of one of the session's databases."""
+    if OTHER_SERVER:
+        return make_conninfo(OTHER_SERVER, user=SESSION_NAME, password=SESSION_NAME, dbname=database)
+    return session_server().url(APP_ROLE, database)
 
 
 def make_worker_database(worker: str) -> str:

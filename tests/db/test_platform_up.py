@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.served import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 _PATIENCE = 90.0
@@ -88,12 +89,6 @@ class Product:
 def environment(folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG"}}
     return {**kept, "AGENTPLATFORM_DATA_DIR": str(folder), "WEB_PROCESSES": "1"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def refusal(folder: Path, port: int) -> str:

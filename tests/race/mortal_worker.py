@@ -48,7 +48,7 @@ class UntilEmpty(Drain):
 def main(url: str, token: str, folder: str, *mortality: str) -> None:
     signal, at, moment = mortality
     plane = ControlPlane(url=url, token=token)
-    config = WorkerConfig(work_dir=Path(folder), wait_seconds=0)
+    config = WorkerConfig(work_dir=Path(folder), wait_seconds=2 if int(signal) else 0)
     if int(signal):
         make_mortal(int(signal), int(at), moment)
         Worker(config=config, plane=plane, drain=Drain(grace_seconds=1)).run(once=True)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from http import HTTPStatus
+from itertools import repeat
 
 import psycopg
 import pytest
@@ -15,6 +21,7 @@ from runs.domain.vocabulary import RunStatus
 from runs.models import Lease, Run, RunEvent, Task
 from tests import factories
 from tests.race.connections import at_once
+from tests.served import serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -24,10 +31,34 @@ def folds_back() -> None:
     """Nothing: the copies' logs are chained as their original's."""
 
 
-@pytest.mark.parametrize(("claimers", "runs"), [(64, 500), pytest.param(200, 10_000, marks=pytest.mark.long)])
-def test_claimers_share_the_queue_and_no_run_is_given_twice(claimers, runs, owner_connection):
-    copy_run(factories.queued_run(), owner_connection, times=runs - 1)
-    machines = [factories.worker() for _ in range(claimers)]
+def test_64_claimers_over_http_share_500_runs_and_none_is_given_twice(owner_connection):
+    copy_run(factories.queued_run(), owner_connection, times=500 - 1)
+    tokens = [factories.worker().token for _ in range(64)]
+    together = threading.Barrier(len(tokens))
+
+    def claim_until_nothing_is_left(token: str, port: int) -> list[tuple[str, int]]:
+        given, asks = [], http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        together.wait(60)
+        while True:
+            asks.request("POST", "/api/v1/leases", "{}", headers)
+            with asks.getresponse() as answer:
+                if answer.status == HTTPStatus.NO_CONTENT:
+                    return given
+                assert answer.status == HTTPStatus.CREATED, answer.read()
+                claim = json.load(answer)
+            given.append((claim["run"]["id"], claim["lease"]["fence"]))
+
+    with serving() as port, ThreadPoolExecutor(len(tokens)) as pool:
+        everybody = pool.map(claim_until_nothing_is_left, tokens, repeat(port))
+        given = [item for items in everybody for item in items]
+    check_given(given, runs=500)
+
+
+@pytest.mark.long
+def test_200_claimers_share_10_000_runs_and_none_is_given_twice(owner_connection):
+    copy_run(factories.queued_run(), owner_connection, times=10_000 - 1)
+    machines = [factories.worker() for _ in range(200)]
 
     def claim_until_nothing_is_left(machine: factories.Machine) -> list[tuple[str, int]]:
         given, principal = [], machine.principal
@@ -40,6 +71,11 @@ def test_claimers_share_the_queue_and_no_run_is_given_twice(claimers, runs, owne
         for result in at_once(*[partial(claim_until_nothing_is_left, machine) for machine in machines]):
             assert isinstance(result, list), result
             given += result
+    check_given(given, runs=10_000)
+
+
+def check_given(given: list[tuple[str, int]], *, runs: int) -> None:
+    """Each run once, under its first fence, and none is left."""
     assert Counter(run_id for run_id, _ in given).most_common(1)[0][1] == 1
     assert len(given) == runs
     assert {fence for _, fence in given} == {1}
