@@ -16,7 +16,7 @@ from agentplatform.clock import database_now
 from agentplatform.ids import new_id
 from runs import service, store
 from runs.auth import Principal
-from runs.bell import bell
+from runs.bell import ASK_AGAIN_SECONDS, bell
 from runs.domain.commands import CONTROL_PLANE, Caller, Command
 from runs.domain.contract import lease_seconds
 from runs.domain.errors import ActorNotAllowed, LeaseLost
@@ -32,8 +32,6 @@ from runs.models.holds import runs_held
 from runs.models.spending import read_spending, runs_over_spend
 
 ASKED_EVERY = timedelta(seconds=5)
-#: A waiting claim asks again by itself after this: bells may go unheard.
-ASK_AGAIN_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,3 +138,12 @@ class RefusalAdmin(History):
     list_filter = (by_word("code", [refusal.code for refusal in all_refusals()]),)
     search_fields = ("run_id__exact",)
     ordering = ("-pk",)
+
+
+@admin.register(models.RunWatch)
+class RunWatchAdmin(History):
+    """Logs that somebody waits at the end of."""
+
+    list_display = ("run_id", "until")
+    search_fields = ("run_id__exact",)
+    ordering = ("-pk",)

@@ -17,6 +17,7 @@ from runs.api.schema import says
 from runs.api.waiting import wait_for
 from runs.api.words import WHOLE
 from runs.auth import get_run, require_machine, require_run
+from runs.bell import begin_reading
 from runs.domain.commands import Caller, Command
 from runs.domain.errors import Invalid, Refusal
 from runs.domain.facts import Json
@@ -60,7 +61,9 @@ class Events(ApiView):
         run, query = get_run(self.principal, run_id), Query(request)
         after, limit = query.integer("after", 0), query.limit
         rows = RunEvent.objects.filter(run=run, sequence__gt=after).order_by("sequence")
-        found = wait_for(lambda: list(rows[: limit + 1]), seconds=query.wait_seconds).answer
+        found = wait_for(
+            lambda: list(rows[: limit + 1]), seconds=query.wait_seconds, begin=begin_reading(run.pk)
+        ).answer
         shown = [shapes.event_row(row) for row in found[:limit]]
         return Response(
             {"results": shown, "next": _rest(request, shown, more=len(found) > limit), "previous": None}

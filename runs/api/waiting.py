@@ -17,8 +17,6 @@ from django.conf import settings
 from django.db import connection
 
 T = TypeVar("T")
-#: How often is looked where nothing wakes those who wait.
-POLL_SECONDS: Final = 0.5
 #: Seconds after which a caller may come back who found no place to wait in.
 COME_BACK_SECONDS: Final = 1
 
@@ -33,15 +31,8 @@ class Found(Generic[T]):
     crowded: bool = False
 
 
-def _sleep(seconds: float) -> None:
-    time.sleep(min(seconds, POLL_SECONDS))
-
-
 def wait_for(
-    ask: Callable[[], T],
-    *,
-    seconds: float,
-    begin: Callable[[], Callable[[float], None]] = lambda: _sleep,
+    ask: Callable[[], T], *, seconds: float, begin: Callable[[], Callable[[float], None]]
 ) -> Found[T]:
     """The first answer that is not empty, or the last one. Between two questions no connection is held.
 

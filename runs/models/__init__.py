@@ -7,7 +7,7 @@ from runs.models.logs import LiveLog, LogChunk
 from runs.models.outcomes import RunOutcome
 from runs.models.people import ApiToken, Person, RoleGrant, WorkerAccount
 from runs.models.repositories import Policy, PolicyVersion, Repository
-from runs.models.runs import Attempt, Run, RunEvent, Step
+from runs.models.runs import Attempt, Run, RunEvent, RunWatch, Step
 from runs.models.sessions import Session
 from runs.models.spending import DaySpend
 from runs.models.tasks import Instruction, Task, TaskEvent
@@ -39,6 +39,7 @@ __all__ = [
     "Run",
     "RunEvent",
     "RunOutcome",
+    "RunWatch",
     "Session",
     "Step",
     "Task",

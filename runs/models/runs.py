@@ -225,3 +225,17 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return f"{self.operation_id} of {self.run_id}"
+
+
+class RunWatch(models.Model):
+    """Somebody waits for the next event of a run's log; who writes one until then rings the bell."""
+
+    run = models.OneToOneField(Run, primary_key=True, on_delete=models.PROTECT, related_name="watch")
+    until = models.DateTimeField()
+
+    class Meta:
+        db_table = "run_watches"
+        verbose_name_plural = "run watches"
+
+    def __str__(self) -> str:
+        return f"{self.run_id} until {self.until:%H:%M:%S}"

@@ -200,6 +200,8 @@ def _write(hand: _Hand) -> list[Outcome]:
         for before, decision in hand.decisions:
             _follow_task(hand, before, decision)
         projections.tell(projections.Told(run, tuple(written), hand.state))
+        if taken.is_watched:
+            store.ring(run.pk)
     if hand.state.holder is None:
         taken.lease = None
     elif taken.lease is None:

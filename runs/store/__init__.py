@@ -4,7 +4,7 @@ Lock order everywhere: repository, run, task, approval (lifecycle contract, 4.3 
 modules named in the import rules may call this; decisions are made in ``runs.domain``.
 """
 
-from runs.store.bell import BELL, ring
+from runs.store.bell import BELL, TO_CLAIM, ring, watch_run
 from runs.store.chain import hash_of, lease_token, mac
 from runs.store.claims import Line, claimable_lines, lock_claim_key, lock_foremost, seconds_to_next
 from runs.store.holds import end_hold, holds_in_force, insert_hold, lock_holds, share_holds
@@ -48,6 +48,7 @@ from runs.store.writes import (
 __all__ = [
     "BELL",
     "CONSUMERS",
+    "TO_CLAIM",
     "Line",
     "Surroundings",
     "Taken",
@@ -96,5 +97,6 @@ __all__ = [
     "task_columns",
     "task_event_of",
     "task_events_of",
+    "watch_run",
     "write",
 ]

@@ -51,6 +51,7 @@ class Taken:
     around: Surroundings
     seen: dict[str, Event]  #: idempotency key → the event stored under it
     artifacts: RunArtifacts
+    is_watched: bool  #: somebody waits for the next event
     steps: dict[str, Json] = field(default_factory=dict)  #: operation id → what STEP_NAMES names
 
     def follow(self, changes: Changes) -> None:
@@ -87,7 +88,7 @@ def take_run(
     if locked is None or read is None:
         raise NotFound
     run = locked_run(locked)
-    now, levels, seen, artifact_rows, step_rows, *lease = read
+    now, levels, seen, artifact_rows, step_rows, is_watched, *lease = read
     return Taken(
         run=run,
         lease=instance(Lease, lease) if lease[0] else None,
@@ -95,6 +96,7 @@ def take_run(
         around=Surroundings(run.task.contract, levels_of(levels)),
         seen=find_keys(run_id, seen) if seen else {},
         artifacts=RunArtifacts(run_id, {row["id"]: Artifact(**row) for row in _read(artifact_rows)}),
+        is_watched=is_watched,
         steps={row["operation_id"]: row for row in _read(step_rows)},
     )
 
@@ -117,6 +119,7 @@ def _read_text() -> str:
                 WHERE a.run_id = %(run)s AND a.id = ANY(%(artifacts)s::text[])),
             (SELECT jsonb_agg({_object("s", STEP_NAMES)}) FROM steps s
                 WHERE s.run_id = %(run)s AND s.operation_id = ANY(%(operations)s::text[])),
+            EXISTS (SELECT FROM run_watches w WHERE w.run_id = %(run)s AND w.until > clock_timestamp()),
             {columns_of(Lease, "l")}
         FROM (SELECT) nothing LEFT JOIN run_leases l ON l.run_id = %(run)s AND l.ended_at IS NULL
     """  # noqa: S608

@@ -37,7 +37,8 @@ def test_64_claimers_over_http_share_500_runs_and_none_is_given_twice(owner_conn
     together = threading.Barrier(len(tokens))
 
     def claim_until_nothing_is_left(token: str, port: int) -> list[tuple[str, int]]:
-        given, asks = [], http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        given: list[tuple[str, int]] = []
+        asks = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         together.wait(60)
         while True:

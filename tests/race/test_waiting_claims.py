@@ -1,50 +1,62 @@
-"""A claim that waits is woken by what it waits for, and holds no connection meanwhile."""
+"""Who waits for a run, or for the next event, is woken by it and holds no connection meanwhile."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
 
 import psycopg
 import pytest
 from django.db import connection
 
+from agentplatform.clock import database_now
 from runs import bell as bells
-from runs import leases
+from runs import leases, store
 from runs.api import waiting
 from runs.domain.vocabulary import Ev, Role, RunStatus
+from runs.models import RunEvent, RunWatch
+from runs.store import BELL
 from tests import factories
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+T = TypeVar("T")
 AN_HOUR = 3_600.0
 
 
 @pytest.fixture
 def asked_by_bell_alone(monkeypatch):
     monkeypatch.setattr(leases, "ASK_AGAIN_SECONDS", AN_HOUR)
+    monkeypatch.setattr(bells, "ASK_AGAIN_SECONDS", AN_HOUR)
 
 
 def waiting_claim(machine: factories.Machine) -> Callable[[], leases.Claim | None]:
     """Begins to wait in a thread; the answer is there when the returned function is called."""
-    answers: list[leases.Claim | None] = []
     principal = machine.principal
+    return in_a_thread(
+        lambda: waiting.wait_for(
+            lambda: leases.lease_claim(principal=principal),
+            seconds=30,
+            begin=lambda: leases.begin_waiting(principal=principal),
+        )
+    )
 
-    def wait() -> None:
+
+def in_a_thread(wait: Callable[[], waiting.Found[T]]) -> Callable[[], T]:
+    answers: list[T] = []
+
+    def work() -> None:
         try:
-            found = waiting.wait_for(
-                lambda: leases.lease_claim(principal=principal),
-                seconds=30,
-                begin=lambda: leases.begin_waiting(principal=principal),
-            )
-            answers.append(found.answer)
+            answers.append(wait().answer)
         finally:
             connection.close()
 
-    thread = threading.Thread(target=wait)
+    thread = threading.Thread(target=work)
     thread.start()
 
-    def answer() -> leases.Claim | None:
+    def answer() -> T:
         thread.join(25)
         assert answers, "nobody woke it"
         return answers[0]
@@ -115,11 +127,45 @@ def test_who_waits_holds_no_connection_but_the_bells_one(owner_connection: psyco
 
     def only_the_bell() -> bool:
         found = {query for pid, query in owner_connection.execute(clients) if pid not in before}
-        return is_waiting() and found <= {"LISTEN runs_to_claim"}
+        return is_waiting() and found <= {f"LISTEN {BELL}"}
 
     until(only_the_bell)
     factories.queued_run(where)
     assert answer() is not None
+
+
+@pytest.mark.usefixtures("asked_by_bell_alone")
+def test_the_next_event_wakes_who_reads_the_log_and_one_of_another_run_does_not():
+    holder, other = (factories.run_in(RunStatus.EXECUTING) for _ in range(2))
+    looks: list[int] = []
+
+    def look() -> list[str]:
+        looks.append(1)
+        new = RunEvent.objects.filter(run_id=holder.run_id, sequence__gt=before)
+        return list(new.values_list("event_type", flat=True))
+
+    before = holder.run.version
+    read = in_a_thread(lambda: waiting.wait_for(look, seconds=30, begin=bells.begin_reading(holder.run_id)))
+    until(lambda: len(looks) >= 2 and is_waiting())
+    settled = len(looks)
+    RunWatch.objects.create(run_id=other.run_id, until=database_now() + timedelta(minutes=1))
+    other.post(Ev.MODEL_DECISION, decision="tool")
+    holder.post(Ev.MODEL_DECISION, decision="tool")
+    assert read() == ["model_decision"]
+    assert len(looks) <= settled + 2, "the listener's first ring, and the event's"
+
+
+def test_nobody_rings_about_a_log_that_nobody_reads(monkeypatch):
+    rings: list[str] = []
+    monkeypatch.setattr(store, "ring", rings.append)
+    holder = factories.run_in(RunStatus.EXECUTING)
+    holder.post(Ev.MODEL_DECISION, decision="tool")
+    RunWatch.objects.create(run_id=holder.run_id, until=database_now() - timedelta(seconds=1))
+    holder.post(Ev.MODEL_DECISION, decision="tool")
+    assert rings == []
+    store.watch_run(holder.run_id, seconds=30)
+    holder.post(Ev.MODEL_DECISION, decision="tool")
+    assert rings == [holder.run_id]
 
 
 def test_a_bell_that_nobody_hears_costs_seconds_and_no_run(monkeypatch):
@@ -157,5 +203,5 @@ def test_where_all_places_are_taken_the_answer_comes_at_once(monkeypatch):
     asked: list[int] = []
     with waiting._place() as got_one:
         assert got_one
-        found = waiting.wait_for(lambda: asked.append(1), seconds=30)
+        found = waiting.wait_for(lambda: asked.append(1), seconds=30, begin=bells.begin_reading("run_x"))
     assert (found.answer, found.crowded, len(asked)) == (None, True, 1)

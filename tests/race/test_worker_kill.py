@@ -66,7 +66,8 @@ def start(live_server, tmp_path):
 @contextmanager
 def sweeping() -> Iterator[None]:
     """The sweep comes again and again, as beat lets it."""
-    over, errors = threading.Event(), []
+    over = threading.Event()
+    errors: list[str] = []
 
     def sweep() -> None:
         while not over.wait(SWEPT_EVERY):
