@@ -1,4 +1,4 @@
-"""What every request and answer carries: a request id, a log line, a Permissions-Policy."""
+"""What every request and answer carries: a request id, a log line, a Permissions-Policy; and no NUL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 import structlog
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import BadRequest
+from django.db import DataError
+from django.http import Http404, HttpRequest, HttpResponse
 
 log = structlog.get_logger(__name__)
 
@@ -57,3 +59,20 @@ class PermissionsPolicyMiddleware:
         response = self.get_response(request)
         response.setdefault("Permissions-Policy", self.header)
         return response
+
+
+class NulMiddleware:
+    """An address or a form with a NUL in it is answered as the mistake that it is: no text here holds one."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> None:
+        """What the database's driver refuses to send was never sent: nothing is half done."""
+        if isinstance(error, DataError) and "NUL" in str(error):
+            if "\0" in request.path_info:
+                raise Http404 from error
+            raise BadRequest("a NUL character in a value") from error

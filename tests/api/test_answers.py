@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import pytest
 from django.db import OperationalError, connection, transaction
@@ -79,7 +80,14 @@ def test_a_token_of_a_person_has_no_more_than_they_have():
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("DELETE", "runs"), ("OPTIONS", "runs"), ("GET", "leases"), ("PUT", "tasks")]
+    ("method", "path"),
+    [
+        ("DELETE", "runs"),
+        ("OPTIONS", "runs"),
+        ("GET", "leases"),
+        ("PUT", "tasks"),
+        *product(("PATCH", "PUT", "DELETE"), (f"runs/run_{'0' * 26}", f"approvals/apr_{'0' * 26}")),
+    ],
 )
 def test_a_method_that_is_not_there_is_said(method, path):
     response = Caller(factories.worker().token).send(method, path)

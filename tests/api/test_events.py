@@ -54,6 +54,30 @@ def test_the_same_key_and_request_get_the_same_answer(caller):
     assert count(caller.run_id) == before
 
 
+def test_the_same_request_in_another_spelling_gets_the_same_answer(caller):
+    path, headers = (
+        f"runs/{caller.run_id}/events",
+        {"idempotency_key": "k", "lease_token": caller.lease_token},
+    )
+    one = b'{"type": "worker_started", "payload": {"worker_version": "1", "extra": {"a": 1, "b": [2.0]}}}'
+    other = b'{"payload":{"extra":{"b":[2.0], "a":1},  "worker_version":"1"},"type":"worker_started"}'
+    first, again = (caller.post(path, body, **headers) for body in (one, other))
+    assert (first.status_code, again.status_code) == (201, 200), again.content
+    assert again.json()["event"] == first.json()["event"]
+
+
+def test_a_key_of_another_run_is_another_key(caller):
+    caller.event("worker_started", STARTED, key="k")
+    other = LeasedCaller(factories.run_in(RunStatus.LEASED))
+    assert other.event("worker_started", STARTED, key="k").status_code == 201
+
+
+def test_the_longest_key_is_taken_whole(caller):
+    assert caller.event("worker_started", STARTED, key="k" * 255).status_code == 201
+    assert caller.event("sandbox_ready", {"sandbox_id": "s", "base_commit": "a" * 40},
+                        key="k" * 254).status_code == 201  # fmt: skip
+
+
 def test_a_quoted_key_is_the_same_key(caller):
     caller.event("worker_started", STARTED, key="abc")
     assert caller.event("worker_started", STARTED, key='"abc"').status_code == 200

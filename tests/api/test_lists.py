@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from agentplatform.clock import clock_turned_to, database_now
 from runs.domain.vocabulary import PersonRole, Role, RunStatus
 from runs.models import Run
 from tests import factories
@@ -46,6 +48,19 @@ def test_pages_are_stable_while_rows_are_added(viewer):
     assert [row["id"] for row in back["results"]] == [row["id"] for row in second["results"]]
     newest = follow(viewer, follow(viewer, back["previous"])["previous"])
     assert newest["previous"] is None
+
+
+def test_rows_of_one_moment_are_each_on_one_page_there_and_back(viewer):
+    where, by = factories.repository(), factories.person(PersonRole.SUBMITTER)
+    with clock_turned_to(database_now() - timedelta(hours=1)):
+        made = {factories.queued_run(where, by).pk for _ in range(7)}
+    pages = [viewer.get("runs?limit=3").json()]
+    while pages[-1]["next"]:
+        pages.append(follow(viewer, pages[-1]["next"]))
+    seen = [row["id"] for page in pages for row in page["results"]]
+    assert (len(seen), set(seen)) == (7, made)
+    back = follow(viewer, pages[-1]["previous"])
+    assert [row["id"] for row in back["results"]] == [row["id"] for row in pages[-2]["results"]]
 
 
 def cursor(*parts: object) -> str:

@@ -74,6 +74,14 @@ def test_every_wrong_field_is_named(submitter, where):
     assert errors.keys() == {"title", "priority", "budget"}
 
 
+def test_what_the_control_plane_says_of_a_task_nobody_else_can_say(submitter, where):
+    body = factories.contract(repository="clock", status="COMPLETED", requested_by="bob", run_ids=["run_1"])
+    made = submitter.post("tasks", body).json()
+    assert (made["status"], made["run_ids"]) == ("DRAFT", [])
+    assert made["created_by"] != "bob"
+    assert "status" not in made["contract"]
+
+
 @pytest.mark.parametrize("repository", [None, "", "unknown", 5, "repo_" + "0" * 26])
 def test_a_task_needs_a_repository_that_is_known(submitter, repository):
     body = factories.contract(repository=repository)

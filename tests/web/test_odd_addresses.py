@@ -10,12 +10,19 @@ from tests import factories as make
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ("/", "/tasks/", "/runs/", "/approvals/", "/inbox/", "/workers/", "/repositories/", "/holds/")
-QUERIES = (
-    "q=%00", "q=a%00b", "status=%00", "display=%00", "repository=%00", "label=%F0%9F%98%80", "cursor=%FF%FE",
+LISTS = (
+    "q=a%00b", "display=%00", "status=%00", "repository=%00", "worker=%00", "label=%00", "cursor=%FF%FE",
     "page=99999999999999999999", "page=-1", "limit=1e9", "ordering=status__id", "since=9999-99-99",
-    "mine=%00", "tab=%00", "waiting_reason=%00", "scope=%00",
 )  # fmt: skip
+ODD = {
+    "/tasks/": LISTS,
+    "/runs/": LISTS,
+    "/tasks/new/": ("from=%00", "start=%00", "repository=%00"),
+    "/approvals/": ("repository=%00&gate=%00", "cursor=%FF%FE"),
+    "/holds/": ("scope=%00&value=%00",),
+    "/repositories/": ("page=%00&q=%00",),
+    "/workers/": ("page=%00&q=%00",),
+}
 IN_ADMIN = (
     "/admin/runs/run/?q=%00", "/admin/runs/run/?o=99.-1", "/admin/runs/run/?p=99999999999999999999",
     "/admin/runs/run/?status__id=1", "/admin/runs/run/?password=1", "/admin/runs/run/%00/change/",
@@ -32,8 +39,8 @@ def anybody(client: Client) -> Client:
 
 
 def test_no_query_breaks_a_page(anybody: Client):
-    for page in PAGES:
-        for query in QUERIES:
+    for page, queries in ODD.items():
+        for query in queries:
             assert anybody.get(f"{page}?{query}").status_code in (200, 302, 400, 404), (page, query)
 
 
