@@ -289,6 +289,7 @@ _REPOSITORY: Final = shape(
     provider=TEXT,
     base_branch=TEXT,
     policy=shape(version=TEXT, values=ANY_OBJECT, origins=mapping(many(TEXT))),
+    spent_today_usd=MONEY,
     created_at=TIME,
     archived_at=or_null(TIME),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from urllib.parse import urlsplit, urlunsplit
 
 from django.db.models import Q, QuerySet
@@ -25,9 +26,11 @@ from runs.auth import (
 from runs.domain.errors import ActorNotAllowed, Invalid, NotFound
 from runs.domain.facts import Json, stamp
 from runs.domain.policy import Effective
+from runs.domain.state import plain
 from runs.domain.vocabulary import PullRequestState, Role
 from runs.models import PullRequest, Repository, WorkerAccount
 from runs.selectors import effective_policies
+from runs.selectors.spending import spent_in
 from runs.service.pull_requests import CHECKS
 
 _FILTERS = {"state": words_of(PullRequestState), "repository": TEXT}
@@ -66,10 +69,11 @@ def _visible(principal: Principal) -> QuerySet[Repository]:
 def _repositories(rows: object) -> list[Json]:
     found: list[Repository] = list(rows)  # type: ignore[call-overload]
     policies = effective_policies(repository_ids=[row.pk for row in found])
-    return [_repository(row, policies[row.pk]) for row in found]
+    spent = spent_in(row.pk for row in found)
+    return [_repository(row, policies[row.pk], spent[row.pk]) for row in found]
 
 
-def _repository(row: Repository, policy: Effective) -> Json:
+def _repository(row: Repository, policy: Effective, spent: Decimal) -> Json:
     return {
         "id": row.pk,
         "name": row.name,
@@ -77,6 +81,7 @@ def _repository(row: Repository, policy: Effective) -> Json:
         "provider": row.provider,
         "base_branch": row.base_branch,
         "policy": {"version": policy.version, "values": policy.values, "origins": policy.origins},
+        "spent_today_usd": plain(spent.normalize()),
         "created_at": stamp(row.created_at),
         "archived_at": shapes.at(row.archived_at),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_UP, Decimal
+from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from typing import Any, Final
 
 from runs.domain.contract import effective_budget
@@ -55,7 +55,8 @@ def proposed_limit(state: RunState, ceiling: Decimal | None) -> Decimal:
     """A new cost limit to begin from: half as much again, at most the ceiling, to the cent."""
     spent, limit = Decimal(state.used["cost_usd"]), Decimal(str(state.budget.get("max_cost_usd", 0)))
     wanted = max(limit * Decimal("1.5"), spent + _CENT)
-    wanted = wanted if ceiling is None else min(wanted, ceiling)
+    if ceiling is not None and wanted >= ceiling:
+        return ceiling.quantize(_CENT, rounding=ROUND_DOWN)
     return wanted.quantize(_CENT, rounding=ROUND_UP)
 
 

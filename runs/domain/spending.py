@@ -49,7 +49,8 @@ class Reached:
     def sentence(self) -> str:
         """Which cap, how much is spent, and when claims go on."""
         whose = _WHOSE[self.scope].format(cap=_dollars(self.cap))
-        return f"{whose} is reached: {_dollars(self.spent)} are spent. Claims go on at 00:00 UTC."
+        spent = f"{_dollars(self.spent)} are spent"
+        return f"{whose} is reached: {spent}. Claims go on at 00:00 UTC, or when the policy allows more."
 
 
 def keys_of(run: Covered) -> dict[SpendScope, str]:

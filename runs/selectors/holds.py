@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from agentplatform.clock import database_now
 from runs.auth import Action, Principal, may, may_hold, visible_repositories
 from runs.domain.facts import Json, stamp
 from runs.domain.holds import HoldScope
-from runs.models import Hold
+from runs.models import Hold, Repository
 from runs.models.holds import HoldQuerySet
+from runs.selectors.spending import day_spending
 from runs.selectors.words import joined, when
 
 #: Banners on every page; more are told as a number.
@@ -41,7 +42,7 @@ def hold_banners(*, principal: Principal) -> list[Json]:
 
 
 def hold_page(*, principal: Principal) -> Json:
-    """``{standing, ended, may_set}`` of /holds/. Three queries."""
+    """``{standing, ended, spending, may_set}`` of /holds/. Seven queries."""
     now = database_now()
     rows = visible_holds(principal).order_by("-created_at", "-pk")
     standing = list(visible_holds(principal).in_force())
@@ -49,8 +50,14 @@ def hold_page(*, principal: Principal) -> Json:
     return {
         "standing": [_row(row, principal, stamp(now)) for row in standing],
         "ended": [_row(row, principal, stamp(now)) for row in ended],
+        "spending": day_spending(_visible_repositories(principal)),
         "may_set": any(may(principal, Action.HOLD, where) for _, where in principal.grants),
     }
+
+
+def _visible_repositories(principal: Principal) -> QuerySet[Repository]:
+    ids = visible_repositories(principal)
+    return Repository.objects.all() if ids is None else Repository.objects.filter(pk__in=ids)
 
 
 def _row(row: Hold, principal: Principal, now: str) -> Json:

@@ -12,10 +12,12 @@ import pytest
 from approvals.models import ApprovalRequest
 from runs import store
 from runs.api.resume import policy_of, resume
+from runs.domain.budgets import proposed_limit
 from runs.domain.commands import Command, Context
 from runs.domain.errors import BudgetExhausted, Invalid
 from runs.domain.facts import moment
 from runs.domain.meanings_work import tool_requested
+from runs.domain.state import RunState
 from runs.domain.vocabulary import Ev, Gate, RunStatus
 from runs.models import Policy
 from runs.models.spending import read_spending
@@ -133,3 +135,18 @@ def test_the_ledger_holds_what_the_runs_of_a_day_cost():
         spend(factories.run_in(S.EXECUTING, where=where), amount)
     _, spent = read_spending([where.pk])
     assert spent["repository", where.pk] == Decimal("1.2500004")
+
+
+@pytest.mark.parametrize(
+    ("spent", "limit", "ceiling", "proposed"),
+    [
+        ("1.2", "1", None, "1.50"),
+        ("1.60", "1", None, "1.61"),
+        ("1.2", "1", "1.337", "1.33"),
+        ("0.0001", "0.003", None, "0.02"),
+    ],
+)
+def test_a_proposed_limit_is_above_what_is_spent_and_never_above_the_ceiling(spent, limit, ceiling, proposed):
+    state = RunState(budget={"max_cost_usd": limit})
+    state.used["cost_usd"] = spent
+    assert proposed_limit(state, Decimal(ceiling) if ceiling else None) == Decimal(proposed)

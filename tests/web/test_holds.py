@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
 from runs import service
-from runs.domain.vocabulary import PersonRole
+from runs.domain.vocabulary import PersonRole, RunStatus
 from runs.models import Hold
 from tests import factories
+from tests.api.calls import Caller
+from tests.spending import spend
 
 pytestmark = pytest.mark.django_db
 
@@ -67,3 +70,24 @@ def test_no_person_is_told_of_a_hold_over_a_repository_they_do_not_see():
     client = Client()
     client.force_login(factories.person(PersonRole.OPERATOR, repository=factories.repository()))
     assert hidden.name not in client.get("/holds/").content.decode()
+
+
+def test_the_page_and_the_list_say_what_was_spent_today_and_which_caps_stop_claims(capsys):
+    caps = {"spend_cap_usd_per_day": "3", "submitter_spend_cap_usd_per_day": "2"}
+    where = factories.repository("clock", policy=caps)
+    asker = factories.person(PersonRole.SUBMITTER, name="sue")
+    elsewhere = factories.repository("shop", policy={"spend_cap_usd_per_day": "100"})
+    for repository in (where, elsewhere):
+        spend(factories.run_in(RunStatus.EXECUTING, where=repository, by=asker), "3.20")
+    client = Client()
+    client.force_login(factories.person(PersonRole.VIEWER, repository=where))
+    page = client.get("/holds/").content.decode()
+    assert "Repository clock spent $3.20 of $3.00 for today (UTC)." in page
+    assert "sue, in clock, spent $6.40 of $2.00" in page
+    assert "shop" not in page, "it is not theirs to see"
+    call_command("hold", "list")
+    said = capsys.readouterr().out
+    assert "Repository clock spent $3.20 of $3.00" in said
+    assert "shop" not in said, "nothing stops there"
+    viewer = Caller(factories.person_token(factories.person(PersonRole.VIEWER)))
+    assert viewer.get("repositories/shop").json()["spent_today_usd"] == "3.2"

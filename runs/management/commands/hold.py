@@ -13,11 +13,15 @@ from runs import service
 from runs.domain.facts import stamp
 from runs.domain.holds import HoldScope
 from runs.management.arguments import refusals_as_errors
-from runs.models import Hold
+from runs.models import Hold, Repository
+from runs.selectors.spending import day_spending
 
 
 class Command(BaseCommand):
-    help = "Set, lift or list holds: what they cover is not claimed and opens no pull request."
+    help = (
+        "Set, lift or list holds: what they cover is not claimed and opens no pull request. "
+        "The list has the spend caps that are reached, too."
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("action", choices=("set", "lift", "list"))
@@ -55,3 +59,6 @@ class Command(BaseCommand):
         now = stamp(database_now())
         for row in Hold.objects.in_force():
             self.stdout.write(f"{row.pk}  {row.as_fact().sentence(now=now)}")
+        for cap in day_spending(Repository.objects.all()):
+            if cap.is_reached:
+                self.stdout.write(f"spend cap  {cap.sentence}")
