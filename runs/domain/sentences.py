@@ -7,6 +7,7 @@ because it is part of a stretch of work or of what follows it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Final
 
 from runs.domain.documents import passed
@@ -241,6 +242,19 @@ def _by(
     return said
 
 
+def _raised(event: Event) -> Said:
+    """``opa raised the budget to $1.50``; ``… to 200 steps``."""
+    limits = event.facts.get("budget") or {}
+    words = [
+        f"${Decimal(str(limit)):,.2f}"
+        if name == "max_cost_usd"
+        else f"{limit:,} {name.removeprefix('max_').replace('_', ' ')}"
+        for name, limit in limits.items()
+    ]
+    to = f" to {' and '.join(words)}" if words else ""
+    return Said(f"{event.actor.name} raised the budget{to}", "quiet", "person", KEY)
+
+
 def _waived(event: Event) -> Said:
     return Said(
         f"{event.actor.name} waived the guard “{guard_label(event.payload.get('guard', ''))}”",
@@ -348,7 +362,7 @@ _TELLERS: Final[dict[str, Callable[[Event], Said | None]]] = {
     Ev.REJECTED: _by("rejected it", "bad", "cross"),
     Ev.VOTE_RECORDED: _by("approved; more approvals are needed"),
     Ev.GUARD_WAIVED: _waived,
-    Ev.BUDGET_RAISED: _by("raised the budget"),
+    Ev.BUDGET_RAISED: _raised,
     Ev.CANCEL_REQUESTED: _by("asked to stop", "warn", "stop"),
     Ev.PAUSE_REQUESTED: _by("asked to pause", "quiet", "pause"),
     Ev.WIND_DOWN_REQUESTED: _by("asked to finish up", "quiet", "stop"),

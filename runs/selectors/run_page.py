@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from django.db.models import Count
 from django.urls import reverse
 
 from runs.auth import Action, Principal, may
@@ -14,7 +15,7 @@ from runs.domain.said import plural
 from runs.domain.state import RunState
 from runs.domain.times import clock
 from runs.domain.vocabulary import CompletionMode, PullRequestState, RunStatus
-from runs.models import Lease, PullRequest, Run
+from runs.models import Lease, PullRequest, Refusal, Run
 from runs.selectors.display import shown_run
 from runs.selectors.links import buttons, page_href
 from runs.selectors.receipts import receipt
@@ -41,7 +42,7 @@ def result_tab(run: Run) -> str:
 def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
     """All of the page but its tab.
 
-    Seven queries, one more where it is not its task's first, and one for its pull request.
+    Eight queries, one more where it is not its task's first, and one for its pull request.
     """
     state = RunState.from_json(run.state)
     surroundings = read_surroundings(repository_ids=[run.repository_id])
@@ -55,6 +56,7 @@ def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
         "display": lowered(shown["display"]),
         "meta": _meta(run, state),
         "heard": when(lease.heartbeat_at) if lease else None,
+        "reported": when(moment(state.progress_at)) if lease and state.progress_at else None,
         "risk": risk_badge(state.effective_risk),
         "actions": buttons(shown["display"]["actions"], here=here, key=f"again-{run.pk}"),
         "tabs": _tabs(run, state, here, tab),
@@ -217,8 +219,18 @@ def _facts(run: Run, state: RunState) -> list[Json]:
     for term, at in (("Started", state.started_at), ("Ended", state.completed_at)):
         if times := when(at):
             rows.append({"term": term, "text": times["exact"], "time": times["iso"]})
+    if refused := _refused(run.pk):
+        rows.append({"term": "Refused calls", "text": refused})
     rows.append({"term": "Id", "text": brief_id(run.pk), "mono": True, "copy_text": run.pk})
     return rows
+
+
+def _refused(run_id: str) -> str:
+    """``2 lease lost, 1 run terminal``: calls that left no trace in the log. One query."""
+    counted = (
+        Refusal.objects.filter(run_id=run_id).values_list("code").annotate(n=Count("pk")).order_by("code")
+    )
+    return ", ".join(f"{n:,} {code.replace('_', ' ')}" for code, n in counted)
 
 
 def _failure(state: RunState) -> Json | None:

@@ -218,6 +218,12 @@ def test_importance_leaves_what_matters():
     ]
 
 
+def test_a_higher_budget_is_told_with_its_amount():
+    limits = {"max_cost_usd": "1.5", "max_steps": 1_200}
+    log = Log().started().add(Ev.BUDGET_RAISED, actor="human", name="opa", facts={"budget": limits})
+    assert log.sentences(importance=KEY)[-1] == "opa raised the budget to $1.50 and 1,200 steps"
+
+
 def test_an_end_is_a_phase_of_its_own():
     log = Log().started()
     failure = {"category": "REPOSITORY_ACCESS", "reason": "clone_failed", "summary": "No access."}

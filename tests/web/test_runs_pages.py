@@ -23,6 +23,7 @@ from runs.selectors.runs import run_list, visible_runs
 from runs.selectors.standing import runs_shown_as, runs_waiting_for, tasks_shown_as
 from runs.selectors.tasks import visible_tasks
 from tests import factories as make
+from tests.api.calls import LeasedCaller
 
 pytestmark = pytest.mark.django_db
 P, S = PersonRole, RunStatus
@@ -358,3 +359,18 @@ def test_pages_of_a_list_go_there_and_back(carol: Person, monkeypatch: pytest.Mo
     assert shown(pager3["previous"])[0] == second
     assert shown(pager2["previous"])[0] == first
     assert shown("?older=nonsense")[0] == first
+
+
+def test_the_page_tells_a_sign_of_life_from_a_report_and_counts_what_was_refused(client: Client):
+    late = make.run_in(RunStatus.EXECUTING)
+    late.post(Ev.LEASE_RELEASED)
+    holder = make.claim(make.worker(), late.run)
+    holder.prepare()
+    caller = LeasedCaller(late)
+    for _ in range(2):
+        assert caller.event("model_decision", {"decision": "tool"}, key="late").status_code == 409
+    client.force_login(make.person(PersonRole.VIEWER))
+    page = client.get(f"/runs/{holder.run_id}/").content.decode()
+    assert "heard <time" in page
+    assert "last report <time" in page
+    assert "2 lease lost" in page
