@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import logging.config
-from typing import Any
+import re
+from typing import Any, Final, TextIO
 
 import structlog
 
@@ -20,10 +22,7 @@ def configure(*, level: str, as_json: bool) -> None:
     renderer: list[Any] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if as_json
-        else [
-            # The default traceback prints local variables, and with them tokens and keys.
-            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-        ]
+        else [_inert, structlog.dev.ConsoleRenderer(colors=False, exception_formatter=_traceback)]
     )
     structlog.configure(
         processors=[
@@ -49,3 +48,28 @@ def configure(*, level: str, as_json: bool) -> None:
             "root": {"handlers": ["console"], "level": level},
         }
     )
+
+
+#: What would begin another line, or speak to the terminal that shows it.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def _escaped(text: str) -> str:
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def _inert(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Texts on one line each, as JSON has them anyway; other values are shown by their ``repr``."""
+    return {
+        _escaped(name): _escaped(value) if isinstance(value, str) else value for name, value in event.items()
+    }
+
+
+def _traceback(out: TextIO, exc_info: Any) -> None:
+    """Indented, so that no line of an error's text looks like a line of the log.
+
+    The default would print local variables, and with them tokens and keys.
+    """
+    whole = io.StringIO()
+    structlog.dev.plain_traceback(whole, exc_info)
+    out.writelines(f"  {_escaped(line)}\n" for line in whole.getvalue().splitlines())

@@ -176,7 +176,7 @@ class HistoryInline(admin.TabularInline):
 
 def is_admin(request: HttpRequest) -> bool:
     """Whether this is somebody who may administer."""
-    return request.user.is_active and request.user.is_superuser
+    return bool(request.user.is_active and request.user.is_superuser)
 
 
 def caller_of(request: HttpRequest) -> Caller:

@@ -6,9 +6,9 @@ from django.contrib import admin
 
 from runs import models
 from runs.admin.base import History
-from runs.admin.lists import by_word
+from runs.admin.lists import NEWEST, by_word
 from runs.domain.errors import all_refusals
-from runs.domain.vocabulary import Ev, TaskEv
+from runs.domain.vocabulary import ArtifactKind, Ev, StepState, TaskEv
 
 
 class _Log(History):
@@ -31,7 +31,7 @@ class RunEventAdmin(_Log):
         "actor_name",
         "recorded_at",
     )
-    list_filter = (by_word("event_type", Ev),)
+    list_filter = (by_word("event_type", Ev, newest=NEWEST),)
     search_fields = ("run_id__exact", "id__exact")
 
 
@@ -48,7 +48,7 @@ class TaskEventAdmin(_Log):
         "actor_name",
         "recorded_at",
     )
-    list_filter = (by_word("event_type", TaskEv),)
+    list_filter = (by_word("event_type", TaskEv, newest=NEWEST),)
     search_fields = ("task_id__exact", "id__exact")
 
 
@@ -85,7 +85,10 @@ class StepAdmin(History):
     """Steps."""
 
     list_display = ("run_id", "operation_id", "tool", "state", "started_at", "finished_at")
-    list_filter = ("state", by_word("effect", ("none", "workspace", "outside")))
+    list_filter = (
+        by_word("state", StepState, newest=NEWEST),
+        by_word("effect", ("none", "workspace", "outside"), newest=NEWEST),
+    )
     search_fields = ("run_id__exact",)
     ordering = ("-pk",)
     heavy = ("arguments",)
@@ -115,7 +118,7 @@ class ArtifactAdmin(History):
     """Evidence: what was read in it; the bytes are downloaded from the run's page."""
 
     list_display = ("id", "run_id", "kind", "size", "sha256", "created_at")
-    list_filter = ("kind",)
+    list_filter = (by_word("kind", ArtifactKind, newest=NEWEST),)
     search_fields = ("id__exact", "run_id__exact")
     heavy = ("facts", "document")
 
@@ -135,7 +138,7 @@ class RefusalAdmin(History):
     """Calls that were refused."""
 
     list_display = ("refused_at", "code", "event_type", "run_id", "account_name", "fence")
-    list_filter = (by_word("code", [refusal.code for refusal in all_refusals()]),)
+    list_filter = (by_word("code", [refusal.code for refusal in all_refusals()], newest=NEWEST),)
     search_fields = ("run_id__exact",)
     ordering = ("-pk",)
 

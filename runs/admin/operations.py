@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from agentplatform.clock import database_now
 from runs import models, outbox, rebuild
 from runs.admin.base import History, needs_reason
-from runs.admin.lists import by_word
+from runs.admin.lists import NEWEST, by_word
 from runs.domain.tasks import DOMAIN_EVENTS
 from runs.models import Delivery
 
@@ -109,7 +109,7 @@ class OutboxMessageAdmin(History):
     """Domain events on their way."""
 
     list_display = ("message_id", "stream", "sequence", "name", "created_at")
-    list_filter = (by_word("name", DOMAIN_EVENTS),)
+    list_filter = (by_word("name", DOMAIN_EVENTS, newest=NEWEST),)
     search_fields = ("stream__exact", "message_id__exact")
     heavy = ("payload",)
 

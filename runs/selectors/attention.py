@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Final
 
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 from django.db.models import Count
 from django.urls import reverse
 from prometheus_client.core import GaugeMetricFamily
@@ -18,9 +19,12 @@ from runs.domain.facts import Json
 from runs.models import Alarm, Delivery, LogCheck
 from runs.selectors.words import when
 
+#: Seconds. Every statement of ours ends within one (docs, operations).
+LONGEST_TRANSACTION: Final = 300
+
 
 def attention() -> list[Json]:
-    """``[{text, href}]``, the worst first; empty when all is well. Two queries."""
+    """``[{text, href}]``, the worst first; empty when all is well. Three queries."""
     found = []
     if alarms := sum(alarms_by_kind().values()):
         what = "1 alarm: a row or a log is" if alarms == 1 else f"{alarms} alarms: rows or logs are"
@@ -29,7 +33,23 @@ def attention() -> list[Json]:
         names = ", ".join(f"{count} for {name}" for name, count in sorted(parked.items()))
         href = f"{reverse('admin:runs_delivery_changelist')}?state={Delivery.PARKED}"
         found.append({"text": f"Deliveries were given up: {names}.", "href": href})
+    if (age := oldest_transaction()) > LONGEST_TRANSACTION:
+        text = f"A transaction is open for {age // 60:.0f} minutes: meanwhile tables grow and claims slow."
+        found.append({"text": text, "href": reverse("admin:index")})
     return found
+
+
+def oldest_transaction() -> float:
+    """Seconds that the oldest transaction of the app's own logins is open, this one aside. One query.
+
+    It holds back the vacuum of every table: dead rows of the queue are then read again by each claim.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)"
+            " FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        return float(cursor.fetchone()[0])
 
 
 def last_check() -> Json | None:
@@ -57,6 +77,7 @@ class AttentionCollector:
         """Prometheus calls this at every scrape."""
         try:
             alarms, parked, checked = alarms_by_kind(), parked_by_consumer(), _checked_at()
+            oldest = oldest_transaction()
         except DatabaseError:
             return
         by_kind = GaugeMetricFamily("agentplatform_alarms", "Rows or logs not as recorded.", labels=["kind"])
@@ -69,6 +90,8 @@ class AttentionCollector:
         for consumer, count in parked.items():
             by_consumer.add_metric([consumer], count)
         yield by_consumer
+        name = "agentplatform_oldest_transaction_seconds"
+        yield GaugeMetricFamily(name, "How long the oldest transaction is open.", oldest)
         if checked:
             name = "agentplatform_log_checked_timestamp_seconds"
             yield GaugeMetricFamily(name, "When the last check of all logs ended.", checked.timestamp())

@@ -1,11 +1,13 @@
 """A row or log that is not as recorded raises an alarm where people look, until it is right again."""
 
 import pytest
+from django.db import connection
 from django.urls import reverse
 
 from runs import tasks
 from runs.domain.vocabulary import RunStatus
 from runs.models import Alarm, Delivery, LogCheck, Run
+from runs.selectors import attention
 from tests import factories
 from tests.db.test_outbox import consumer
 from tests.db.test_verify_log import tamper
@@ -59,7 +61,7 @@ def test_the_alarms_page_writes_rows_again(admin):
     Run.objects.filter(pk=run.pk).update(gate="plan")
     tasks.check_projections()
     page = reverse("admin:runs_alarm_changelist")
-    chosen = {"action": "write_again", "_selected_action": [Alarm.objects.get().pk]}
+    chosen = {"action": "write_again", "_selected_action": [Alarm.objects.get().pk], "reason": "Drift."}
     answer = admin.post(page, chosen, follow=True)
     assert "1 differences were written again" in answer.content.decode()
     assert not Alarm.objects.exists()
@@ -89,6 +91,20 @@ def test_parked_deliveries_are_shown_with_what_went_wrong_and_sent_again(admin):
     shown = admin.get(page).content.decode()
     for text in (parked.message.name, f"{run.pk} #{parked.message.sequence}", "Error: no", ">12<"):
         assert text in shown
-    admin.post(page, {"action": "requeue", "_selected_action": [parked.pk]})
+    admin.post(page, {"action": "requeue", "_selected_action": [parked.pk], "reason": "Mended."})
     parked.refresh_from_db()
     assert (parked.state, parked.tries, parked.error) == (Delivery.PENDING, 0, "")
+
+
+def test_a_transaction_that_stays_open_is_shown(admin, monkeypatch):
+    other = connection.copy()
+    try:
+        other.set_autocommit(False)
+        with other.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        assert "A transaction is open" not in first_page(admin)
+        monkeypatch.setattr(attention, "LONGEST_TRANSACTION", -1)
+        assert "A transaction is open for 0 minutes" in first_page(admin)
+        assert gauges(admin)["agentplatform_oldest_transaction_seconds"] > 0
+    finally:
+        other.close()

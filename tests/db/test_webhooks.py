@@ -250,7 +250,13 @@ def test_an_admin_sets_one_up_sees_its_secret_once_and_no_address_inside_is_save
     admin = make.person(is_staff=True, is_superuser=True)
     client = Client()
     client.force_login(admin)
-    fields = {"name": "ci", "owner": admin.pk, "is_active": "on", "events": ["RunQueued"]}
+    fields = {
+        "name": "ci",
+        "owner": admin.pk,
+        "is_active": "on",
+        "events": ["RunQueued"],
+        "reason": "CI asked.",
+    }
     refused = client.post("/admin/approvals/webhook/add/", {**fields, "url": "http://169.254.169.254/latest"})
     assert b"lies inside" in refused.content
     made = client.post(

@@ -137,7 +137,10 @@ def copied(owner_connection: psycopg.Connection) -> Iterator[Callable[[str, int]
     owner_connection.execute("SET session_replication_role = replica")
 
     def copy(run_id: str, count: int) -> None:
-        owner_connection.execute(_COPY, {"run": run_id, "count": count})
+        for first in range(0, count, 50_000):
+            last = min(count, first + 50_000)
+            owner_connection.execute(_COPY, {"run": run_id, "first": first + 1, "last": last})
+            Person.objects.exists()  # the test's own transaction must not look idle meanwhile
         owner_connection.execute("ANALYZE run_events")
 
     yield copy
@@ -151,5 +154,5 @@ INSERT INTO run_events (id, run_id, sequence, event_type, from_status, to_status
 SELECT 'evt_Z' || lpad(n::text, 25, '0'), %(run)s, 1000 + n, 'note_added', 'EXECUTING', 'EXECUTING', 1,
     'human', 'copied', 'sam', 0, '', 0, '{"text": "copied"}', '{}', 1, now(), now(), repeat('0', 64),
     repeat('0', 64)
-FROM generate_series(1, %(count)s) n
+FROM generate_series(%(first)s, %(last)s) n
 """
