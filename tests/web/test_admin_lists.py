@@ -154,5 +154,5 @@ INSERT INTO run_events (id, run_id, sequence, event_type, from_status, to_status
 SELECT 'evt_Z' || lpad(n::text, 25, '0'), %(run)s, 1000 + n, 'note_added', 'EXECUTING', 'EXECUTING', 1,
     'human', 'copied', 'sam', 0, '', 0, '{"text": "copied"}', '{}', 1, now(), now(), repeat('0', 64),
     repeat('0', 64)
-FROM generate_series(%(first)s, %(last)s) n
+FROM generate_series(%(first)s::int, %(last)s::int) n
 """
