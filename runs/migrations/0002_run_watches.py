@@ -5,21 +5,29 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0001_initial'),
+        ("runs", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='RunWatch',
+            name="RunWatch",
             fields=[
-                ('run', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='watch', serialize=False, to='runs.run')),
-                ('until', models.DateTimeField()),
+                (
+                    "run",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        primary_key=True,
+                        related_name="watch",
+                        serialize=False,
+                        to="runs.run",
+                    ),
+                ),
+                ("until", models.DateTimeField()),
             ],
             options={
-                'verbose_name_plural': 'run watches',
-                'db_table': 'run_watches',
+                "verbose_name_plural": "run watches",
+                "db_table": "run_watches",
             },
         ),
     ]

@@ -11,6 +11,7 @@ from typing import Any
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
+from django.db.models.functions import Now
 
 #: Where the sign-in leaves what the list of sessions shows.
 BEGUN_AT, ADDRESS, BROWSER = "begun_at", "address", "browser"
@@ -53,9 +54,7 @@ class SessionStore(DatabaseStore):
 
     def _get_session_from_db(self) -> Session | None:
         key = self.session_key
-        found = Session.objects.filter(
-            session_key=digest(key or ""), expire_date__gt=models.functions.Now()
-        ).first()
+        found = Session.objects.filter(session_key=digest(key or ""), expire_date__gt=Now()).first()
         if found is None:
             self._session_key = None
         return found

@@ -123,7 +123,7 @@ def stub(_request: HttpRequest) -> HttpResponse:
 
 NAMES = (
     *("home", "tasks", "task_new", "runs", "approvals", "repositories", "workers", "lifecycle"),
-    *("notifications", "patterns", "login", "logout"),
+    *("notifications", "patterns", "login", "logout", "account"),
 )
 urlpatterns = [path(f"{name}/", stub, name=name) for name in NAMES] + [path("admin/", admin.site.urls)]
 
