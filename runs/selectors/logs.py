@@ -127,7 +127,9 @@ def _before(source: _Source, end: int) -> list[_Line]:
 
 
 def _split(data: bytes, start: int) -> Iterator[_Line]:
-    for part in data.splitlines(keepends=True) if b"\n" not in data else data.split(b"\n"):
+    # A progress bar may never end its line: then each time it was drawn anew counts as one.
+    end_of_line = b"\n" if b"\n" in data else b"\r"
+    for part in data.split(end_of_line):
         yield _Line(start, part)
         start += len(part) + 1
 

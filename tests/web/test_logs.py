@@ -117,6 +117,23 @@ def test_a_line_without_end_is_cut_and_says_by_how_much(viewer: Client, holder: 
     assert re.search(r"… 102\d KiB more|… 1.0 MiB more", only)
 
 
+@pytest.mark.parametrize("end_of_line", [b"\n", b"\r", b"\r\n"])
+def test_going_back_page_by_page_shows_every_line_once(
+    viewer: Client, holder: make.Holder, end_of_line: bytes
+):
+    wanted = [f"{number} %" for number in range(1_100)]
+    finish(holder, end_of_line.join(line.encode() for line in wanted))
+    shown = page(viewer, holder)
+    found = lines(shown)
+    for _ in range(len(wanted) // logs.LINES):
+        earlier = re.search(r'href="\?before=(\d+)"', shown)
+        assert earlier
+        shown = page(viewer, holder, before=earlier[1])
+        found = [*lines(shown), *found]
+    assert [line.strip() for line in found if line.strip()] == wanted
+    assert "?before=" not in shown
+
+
 @pytest.mark.parametrize("grows", [True, False])
 def test_a_search_finds_lines_anywhere_in_it(viewer: Client, holder: make.Holder, grows: bool):
     content = b"".join(b"%d \x1b[32mPassed\x1b[0m\n" % number for number in range(90_000))
