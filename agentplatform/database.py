@@ -48,8 +48,9 @@ def login(url: str, *, statement_timeout: timedelta | None = None, pool_size: in
         "OPTIONS": {"connect_timeout": 5, **parts},
     }
     if statement_timeout:
+        # Nothing that is asked here runs longer than compiling it would take.
         entry["OPTIONS"]["options"] = " ".join(
-            [parts.get("options", ""), *_bounds(statement_timeout)]
+            [parts.get("options", ""), "-c jit=off", *_bounds(statement_timeout)]
         ).strip()
     if pool_size:
         entry["OPTIONS"]["pool"] = {"min_size": 1, "max_size": pool_size, "timeout": 5}

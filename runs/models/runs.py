@@ -71,6 +71,11 @@ class Run(RunLifecycle):
                 condition=~Q(status__in=_TERMINAL),
             ),
             models.Index(fields=["-created_at", "-id"], name="runs_newest"),
+            models.Index(
+                fields=["-created_at", "-id"],
+                name="runs_unfinished",
+                condition=~Q(status__in=_TERMINAL),
+            ),
             models.Index(fields=["repository", "-created_at", "-id"], name="runs_by_repository"),
             models.Index(
                 fields=["claim_role", "begun", "repository", "queue_key", "id"],

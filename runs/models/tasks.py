@@ -58,6 +58,11 @@ class Task(TaskLifecycle):
             models.Index(fields=["-created_at", "-id"], name="tasks_newest"),
             models.Index(fields=["repository", "-created_at"], name="tasks_by_repository"),
             models.Index(fields=["status", "-created_at"], name="tasks_by_status"),
+            models.Index(
+                fields=["-created_at", "-id"],
+                name="tasks_unfinished",
+                condition=~models.Q(status__in=sorted(s.value for s in TASK_FINAL)),
+            ),
             words_index("tasks_by_words", request_words()),
         ]
         constraints = [

@@ -54,7 +54,8 @@ def home_page(*, principal: Principal) -> Json:
     stuck = [task for task in blocked.order_by("-updated_at")[:COUNTED] if _may_mend(task, principal)][:SHOWN]
 
     def rows(found: QuerySet[Run]) -> list[Json]:
-        return run_rows(found[:SHOWN], principal=principal, surroundings=surroundings)
+        few = _first(found, principal)
+        return run_rows(few, principal=principal, surroundings=surroundings)
 
     return {
         "turn": rows(mine) if turn_count else [],
@@ -68,6 +69,12 @@ def home_page(*, principal: Principal) -> Json:
         "wrong": rows(wrong.order_by("-outcome__ended_at")),
         "may_create": may_somewhere(principal, Action.TASK_CREATE),
     }
+
+
+def _first(found: QuerySet[Run], principal: Principal) -> QuerySet[Run]:
+    """The first of them: sorted by their ids alone, for whole rows of thousands do not fit into memory."""
+    ids = found.values("pk")[:SHOWN]
+    return visible_runs(principal).filter(pk__in=ids).order_by(*found.query.order_by)
 
 
 def _may_mend(task: Task, principal: Principal) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from django.db.models import Case, Exists, F, OuterRef, Q, Value, When
-from django.db.models.lookups import Exact, In
+from django.db.models import BooleanField, Case, Exists, F, OuterRef, Q, Value, When
 
 from runs.domain.display import (
     BACKOFF,
@@ -32,17 +31,17 @@ Column = Callable[[Values], Q]
 NEVER: Final = Q(pk__in=[])
 ALWAYS: Final = ~NEVER
 _ACTIVE: Final = [status.value for status in ACTIVE]
-#: While its run shows one of these, a task waits for approval.
+_UNFINISHED: Final = [status.value for status in TaskStatus if status not in TASK_FINAL]
 _NONE: Final = frozenset({""})
+#: While its run shows one of these, a task waits for approval.
 _AT_GATES: Final = frozenset({Display.NEEDS_REVIEW, Display.BLOCKED})
 
 
 def runs_shown_as(state: Display, surroundings: Surroundings) -> Q:
     """Runs whose display state this is."""
-    if state.is_over:
-        return _first_match(state, _run_columns(surroundings))
+    found = _first_match(state, _run_columns(surroundings))
     # All that is not over is unfinished: the few are found by their status before the table is asked.
-    return Q(status__in=_ACTIVE) & Q(Exact(display_of_runs(surroundings), Value(state.value)))
+    return found if state.is_over else Q(status__in=_ACTIVE) & found
 
 
 def display_of_runs(surroundings: Surroundings) -> Case:
@@ -52,18 +51,21 @@ def display_of_runs(surroundings: Surroundings) -> Case:
 
 
 def tasks_shown_as(state: Display, surroundings: Surroundings) -> Q:
-    """Tasks whose display state this is: an active latest run speaks for its task.
+    """Tasks whose display state this is: an active run speaks for its task.
 
     Few of many are found by their own status: what can show the state stands before what it is asked of.
     """
     own = _first_match(state, _TASK_COLUMNS)
     if state.is_over:
         return own  # the task's own word, whatever its runs were
-    active = Run.objects.filter(pk=OuterRef("latest_run_id"), status__in=_ACTIVE)
-    shown = Q(Exists(active.filter(runs_shown_as(state, surroundings)))) | (own & ~Q(Exists(active)))
-    if state in _AT_GATES:
-        return Q(status=TaskStatus.WAITING_FOR_APPROVAL.value) & shown
-    return ~Q(status__in=[status.value for status in TASK_FINAL]) & shown
+    # The task is known to be unfinished and not archived: so no run looks at its task again.
+    columns = _run_columns(surroundings) | {"archived": _constant(False), "task_status": _constant("")}  # noqa: FBT003
+    at_gate = state in _AT_GATES
+    statuses = [TaskStatus.WAITING_FOR_APPROVAL.value] if at_gate else _UNFINISHED
+    run_statuses = [RunStatus.WAITING_FOR_APPROVAL.value] if at_gate else _ACTIVE
+    active = Run.objects.filter(task=OuterRef("pk"), status__in=run_statuses)
+    shown = Q(Exists(active.filter(_first_match(state, columns)))) | own & ~Q(Exists(active))
+    return Q(status__in=statuses, archived_at__isnull=True) & shown
 
 
 def runs_waiting_for(reason: str, surroundings: Surroundings) -> Q:
@@ -92,23 +94,35 @@ def runs_waiting_for(reason: str, surroundings: Surroundings) -> Q:
 
 def tasks_waiting_for(reason: str, surroundings: Surroundings) -> Q:
     """Unfinished tasks that wait for this reason: by their run, or by what was left to a person."""
-    latest = Run.objects.filter(pk=OuterRef("latest_run_id"))
-    by_run = Q(Exists(latest.filter(runs_waiting_for(reason, surroundings))))
-    left = Q(status=TaskStatus.WAITING_FOR_APPROVAL.value, state__blocked__rule__isnull=False)
-    renew = Q(state__blocked__rule="access_to_renew")
     if reason in ("access", "person"):
+        renew = Q(state__blocked__rule="access_to_renew")
+        left = Q(status=TaskStatus.WAITING_FOR_APPROVAL.value, state__blocked__rule__isnull=False)
         return left & (renew if reason == "access" else ~renew)
-    return by_run & ~left
+    active = Run.objects.filter(runs_waiting_for(reason, surroundings), status__in=_ACTIVE)
+    if reason == "queue":
+        # How many wait for none of the reasons the database cannot guess, and would look through all tasks
+        # for a page's worth of them: DISTINCT has it look through the active runs first, once.
+        return Q(status__in=_UNFINISHED, pk__in=active.order_by().values("task_id").distinct())
+    return Q(Exists(active.filter(task=OuterRef("pk"))), status__in=_UNFINISHED)
 
 
 def _first_match(state: Display, columns: dict[str, Column]) -> Q:
-    above = NEVER
+    above: list[Q] = []
     for row in TABLE:
         here = _any(row.where, columns)
         if row.state is state:
-            return here & ~above
-        above = above | here
+            return here & _none_of(above)
+        above.append(here)
     return NEVER
+
+
+def _none_of(conditions: Iterable[Q]) -> Q:
+    """None of these holds; one that is neither true nor false, for a column is NULL, does not hold.
+
+    Not ``~``: the database has statistics of plain conditions beside it, and is misled by many negated ones.
+    """
+    cases = (When(condition, then=Value(False)) for condition in conditions)  # noqa: FBT003
+    return Q(Case(*cases, default=Value(True), output_field=BooleanField()))  # noqa: FBT003
 
 
 def _any(rows: Iterable[Where], columns: dict[str, Column]) -> Q:
@@ -169,14 +183,33 @@ _TASK_COLUMNS: Final[dict[str, Column]] = {
 
 
 def _waiting(surroundings: Surroundings) -> Column:
-    """``display.waits_for``: claim_role is empty while a run is leased or not claimable."""
-    free, fresh_after = ~Q(claim_role=""), moment(surroundings.fresh_after)
+    """``display.waits_for``: the first condition that holds, while nobody has the run."""
+    conditions, free = _wait_conditions(surroundings), ~Q(claim_role="")
+
+    def column(values: Values) -> Q:
+        found = NEVER
+        earlier: list[Q] = []
+        for reason, holds in conditions.items():
+            if reason in values:
+                # Where all the earlier are asked for as well, it does not matter which is the first.
+                found = found | (holds & _none_of(earlier) if earlier else holds)
+            else:
+                earlier.append(holds)
+        return free & found
+
+    return column
+
+
+def _wait_conditions(surroundings: Surroundings) -> dict[str, Q]:
+    """Reason → what holds a run back, in the order of ``WAITS``. claim_role is empty while a run is leased or
+    not claimable."""
+    fresh_after = moment(surroundings.fresh_after)
     idle = Q(idle_since__lt=fresh_after) & (Q(not_before__isnull=True) | Q(not_before__lt=fresh_after))
     kept = Q(
         repository_id__in=surroundings.kept_in_repositories(),
         status=RunStatus.PR_CREATING.value,
         directive=Directive.CONTINUE.value,
-        state__pr_begun=False,
+        state__contains={"pr_begun": False},
     )
     conditions = {
         BACKOFF: Q(not_before__isnull=False) & Q(not_before__gt=surroundings.now),
@@ -186,11 +219,7 @@ def _waiting(surroundings: Surroundings) -> Column:
         PULL_REQUESTS: kept,
         NO_WORKER: idle & ~_asked_for(surroundings),
     }
-    # The first that holds, as in ``display.waits_for``.
-    first = Case(
-        *(When(free & conditions[reason], then=Value(reason)) for reason in WAITS), default=Value("")
-    )
-    return lambda values: Q(In(first, sorted(values)))
+    return {reason: conditions[reason] for reason in WAITS}
 
 
 def _asked_for(surroundings: Surroundings) -> Q:

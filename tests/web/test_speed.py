@@ -35,9 +35,13 @@ LISTS = (
     "/runs/?quiet=1",
     "/tasks/",
     "/tasks/?display=blocked",
+    "/tasks/?display=waiting",
+    "/tasks/?waiting_reason=queue",
     "/tasks/?q=utcnow",
     "/tasks/?mine=asked",
     "/lifecycle/",
+    "/repositories/",
+    "/workers/",
 )
 FAILURE = {"category": "TOOL_FAILED", "reason": "tool", "summary": "The compiler broke in zoneinfo."}
 
