@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,10 +13,10 @@ import psycopg
 from django.db import connection, transaction
 
 
-def at_once(*actions: Callable[[], Any]) -> list[Any]:
+def at_once(*actions: Callable[[], Any], seconds: float = 120) -> list[Any]:
     """Run each action in a thread on its own connection, all released by one barrier.
 
-    Returns what each returned or raised, in their order.
+    ``seconds``: how long all of it may take. Returns what each returned or raised, in their order.
     """
     barrier = threading.Barrier(len(actions))
     results: list[Any] = [None] * len(actions)
@@ -26,15 +27,16 @@ def at_once(*actions: Callable[[], Any]) -> list[Any]:
         results[index] = _answer_of(action)
 
     threads = [threading.Thread(target=work, args=item) for item in enumerate(actions)]
-    _run(threads)
+    _run(threads, seconds)
     return results
 
 
-def _run(threads: Sequence[threading.Thread]) -> None:
+def _run(threads: Sequence[threading.Thread], seconds: float = 120) -> None:
+    ends = time.monotonic() + seconds
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=120)
+        thread.join(timeout=max(ends - time.monotonic(), 0))
         assert not thread.is_alive()
 
 
