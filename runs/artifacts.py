@@ -43,6 +43,7 @@ from runs.domain.patch import NotAPatch as GitRefuses
 from runs.domain.patch import UnsafePath as GitForbids
 from runs.domain.patch import read_patch
 from runs.domain.patch.reading import GitWord, patch_facts
+from runs.domain.secrets import without_secrets
 from runs.domain.vocabulary import ArtifactKind
 from runs.mirrors import GitFailed, Mirror
 from runs.models import Artifact, Repository, Run
@@ -264,7 +265,7 @@ def _read_document(received: _Received) -> tuple[Json, Json | None]:
         return {"unreadable": error.detail}, None
     if not isinstance(document, dict):
         return {"unreadable": "not a JSON object"}, None
-    return {}, document
+    return {}, without_secrets(document)
 
 
 def _read_patch(run: Run, received: _Received) -> Json:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runs.domain.patch.model import Hunk, Line, PatchFile
 from runs.domain.secret_rules import ANY_HINT, HINTS, RULES, Rule
@@ -131,6 +131,24 @@ def _masked(lines: list[Line]) -> list[Line]:
             if after != before:
                 masked[place] = lines[place]._replace(text=after)
     return masked
+
+
+def without_secrets(value: Any) -> Any:
+    """JSON with every secret in its texts replaced; the same object where there is none.
+
+    Names of fields stay, and so does what names an operation: it is what calls and logs are found by.
+    """
+    if isinstance(value, str):
+        return mask(value) if ANY_HINT.search(value.casefold()) else value
+    if isinstance(value, list):
+        items = [without_secrets(item) for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    if isinstance(value, dict):
+        fields = {
+            name: old if name == "operation_id" else without_secrets(old) for name, old in value.items()
+        }
+        return value if all(fields[name] is value[name] for name in value) else fields
+    return value
 
 
 def scanner_config(files: Iterable[PatchFile]) -> list[dict[str, str]]:

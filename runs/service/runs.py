@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -22,6 +22,7 @@ from runs.domain.facts import Event, Json, stamp
 from runs.domain.holds import longest
 from runs.domain.log_limits import LogLimits
 from runs.domain.payloads import check_payload
+from runs.domain.secrets import without_secrets
 from runs.domain.state import Changes, RunState
 from runs.domain.tasks import TaskState, moves_of_run
 from runs.domain.vocabulary import TASK_FINAL, TaskEv
@@ -83,6 +84,8 @@ def apply_batch(run_id: str, commands: Sequence[Command]) -> list[Outcome]:
     for index, command in enumerate(commands):
         with _at(index, commands):
             check_payload(command.event, command.payload)
+    # Here, before anything is stored, hashed or told: what is a fact cannot be taken back.
+    commands = [replace(command, payload=without_secrets(command.payload)) for command in commands]
     with transaction.atomic():
         hand = _take(run_id, commands)
         for index, command in enumerate(commands):

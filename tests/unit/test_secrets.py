@@ -18,6 +18,7 @@ from runs.domain.secrets import (
     scan,
     scan_added,
     scanner_config,
+    without_secrets,
 )
 from tests.unit.patch_cases import CASES, KEY
 from tests.unit.patch_cases_guard import GUARD_CASES
@@ -208,3 +209,24 @@ def test_a_part_of_a_hunk_hides_a_key_that_begins_before_it():
     assert [line.text for line in masked_hunk(file.hunks[0], 2, 7)] == [*[REDACTED] * 4, "last"]
     (file,) = adding(f"k = '{KEY}'")
     assert [line.text for line in masked_hunk(file.hunks[0])] == [f"k = '{REDACTED}'"]
+
+
+def test_json_loses_the_secrets_in_its_texts_and_nothing_else():
+    clean = {
+        "operation_id": "op-1",
+        "cost_usd": "0.09",
+        "n": 3,
+        "list": ["a", None, True],
+        "inner": {"b": 1.5},
+    }
+    assert without_secrets(clean) is clean
+    key = "AKIA" + "Z7Q4M2X9T1B6K3WD"
+    held = {**clean, "list": ["a", f"key={key}"], "operation_id": f"op-{key}"}
+    assert without_secrets(held) == {**held, "list": ["a", "key=[redacted]"]}
+
+
+@pytest.mark.parametrize(
+    "digest", ["a1" * 32, "0123456789abcdef" * 4, "c" * 40, "art_01JZZZZZZZZZZZZZZZZZZZZZZZ"]
+)
+def test_digests_and_ids_are_no_secrets(digest):
+    assert without_secrets({"patch_sha256": digest}) == {"patch_sha256": digest}
