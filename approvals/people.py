@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from django.db.models import Exists, OuterRef, Q
 
@@ -20,24 +21,33 @@ from runs.models import Instruction, Lease, Person, RoleGrant, WorkerAccount
 
 #: What the rules read beside a request's own row.
 RELATED = ("run", "task__created_by", "repository", "assigned")
-#: The same for many rows that are only looked at for whose turn they are, and what those do without.
-BRIEFLY = ("task__created_by", "assigned")
-WEIGHTY = ("subject", "task__state", "task__contract")
+#: The columns that they read of many rows that are only looked at for whose turn they are.
+BRIEFLY = ("task__created_by",)
+COLUMNS = (
+    "run_id", "repository_id", "gate", "status", "version", "subject_sha256", "guards", "needed",
+    "requested_at", "due_at", "on_timeout", "snoozed_until", "escalated_at", "closed_at", "closed_by",
+    "task__created_by__username", "task__created_by__same_person_as",
+)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Surroundings:
-    """What the rules need to know about a set of requests; seven queries, however many there are.
+    """What the rules need to know about a set of requests; five queries, however many there are, and two more
+    where ``deciders`` are looked at.
 
-    ``authors`` and ``decisions`` go by request id, ``deciders`` (persons' keys) by repository id, ``turns``
-    (persons' keys and names) by request id, where it is somebody's in particular.
+    All go by request id. ``turns`` holds persons' keys and names, where it is somebody's in particular.
     """
 
     now: datetime
+    repositories: frozenset[str]
     authors: Mapping[str, Mapping[str, list[str]]]
     decisions: Mapping[str, list[Decision]]
-    deciders: Mapping[str, frozenset[str]] = field(default_factory=dict)
     turns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @cached_property
+    def deciders(self) -> Mapping[str, frozenset[str]]:
+        """Keys of the persons who have a deciding role, by repository."""
+        return _deciders(self.repositories)
 
     def standing(self, request: ApprovalRequest, *, override: bool = False) -> Standing:
         """The request as the rules see it now."""
@@ -83,9 +93,8 @@ def surroundings(requests: Collection[ApprovalRequest]) -> Surroundings:
     ids = [request.pk for request in requests]
     for row in Decision.objects.filter(request_id__in=ids).select_related("by").order_by("at", "id"):
         decisions[row.request_id].append(row)
-    deciders = _deciders({request.repository_id for request in requests})
-    now = database_now()
-    return Surroundings(now, _authors(requests), decisions, deciders, turns_of(requests, now))
+    now, repositories = database_now(), frozenset(request.repository_id for request in requests)
+    return Surroundings(now, repositories, _authors(requests), decisions, turns_of(requests, now))
 
 
 def viewer_of(principal: Principal, repository_id: str) -> Viewer:
@@ -166,8 +175,9 @@ def _instruction_no(request: ApprovalRequest) -> int:
 
 
 def _writers(task_ids: set[str]) -> dict[tuple[str, int], str]:
-    rows = Instruction.objects.filter(task_id__in=task_ids, author__isnull=False).select_related("author")
-    return {(row.task_id, row.number): row.author.person_key for row in rows if row.author}
+    rows = Instruction.objects.filter(task_id__in=task_ids, number__gt=1, author__isnull=False)
+    known = rows.select_related("author").only("task_id", "number", "author__same_person_as")
+    return {(row.task_id, row.number): row.author.person_key for row in known if row.author}
 
 
 def _owners(run_ids: set[str]) -> dict[str, dict[str, set[str]]]:
@@ -179,7 +189,7 @@ def _owners(run_ids: set[str]) -> dict[str, dict[str, set[str]]]:
     return found
 
 
-def _deciders(repository_ids: set[str]) -> dict[str, frozenset[str]]:
+def _deciders(repository_ids: Collection[str]) -> dict[str, frozenset[str]]:
     """Persons who have a deciding role, by repository."""
     roles = (PersonRole.REVIEWER, PersonRole.ADMIN)
     everywhere = {p.person_key for p in Person.objects.filter(is_superuser=True, is_active=True)}

@@ -17,15 +17,15 @@ from agentplatform.clock import database_now
 from approvals.models import ApprovalRequest
 from approvals.people import (
     BRIEFLY,
+    COLUMNS,
     RELATED,
-    WEIGHTY,
     Surroundings,
     may_lack_people,
     surroundings,
     viewer_of,
 )
 from approvals.policy import FOUR_EYES, Rights, missing_votes, rights
-from runs.auth import Principal, visible_repositories
+from runs.auth import Action, Principal, visible_repositories
 from runs.domain.display import Around, display_state, standing_of_run
 from runs.domain.facts import Json, stamp
 from runs.domain.state import RunState
@@ -35,6 +35,7 @@ from runs.models import Person
 from runs.models.holds import covered_of
 from runs.selectors import Surroundings as RunSurroundings
 from runs.selectors import effective_policies, read_surroundings
+from runs.selectors.tasks import may_somewhere
 
 #: Open requests that are looked at for whose turn it is, oldest first: more than anybody decides in a day.
 QUEUE_LIMIT: Final = 120
@@ -121,13 +122,13 @@ def stuck_runs(repository_ids: Collection[str]) -> frozenset[str]:
 
 
 def reviews_waiting(principal: Principal) -> int:
-    """How many requests wait for this caller: the badge. Ten queries at most."""
+    """How many requests wait for this caller: the badge. Seven queries at most."""
     return len(ids_in_turn(principal))
 
 
 def read_queue(principal: Principal) -> Queue:
     """The queue of this caller. Twenty-six queries at most."""
-    entries = _open_entries(principal, with_own=True)
+    entries = _open_entries(principal)
     current = [entry for entry in entries if not entry.closed]
     yours = _snoozed_last([entry for entry in current if _is_turn(entry)])
     others = [entry for entry in current if not _is_turn(entry)]
@@ -143,8 +144,10 @@ def read_queue(principal: Principal) -> Queue:
 
 
 def ids_in_turn(principal: Principal) -> list[str]:
-    """Ids of the requests that wait for this caller, in the queue's order. Ten queries at most."""
-    turn = [entry for entry in _open_entries(principal) if _is_turn(entry)]
+    """Ids of the requests that wait for this caller, in the queue's order. Seven queries at most."""
+    requests = _oldest(principal) if _decides_somewhere(principal) else []
+    around = surroundings(requests) if requests else None
+    turn = [entry for request in requests if around and _is_turn(entry := _entry(request, principal, around))]
     return [entry.request.pk for entry in _snoozed_last(turn)]
 
 
@@ -175,23 +178,33 @@ def shapes(requests: Collection[ApprovalRequest], principal: Principal) -> list[
 # --- helpers --------------------------------------------------------------------------------------
 
 
-def _open_entries(principal: Principal, *, with_own: bool = False) -> list[Entry]:
-    """Whose turn each of the oldest is, in brief: rows without what only a page shows of them.
+def _open_entries(principal: Principal) -> list[Entry]:
+    """What the queue chooses its rows from, in brief: rows without what only a page shows of them."""
+    own = _in_brief(_open(principal)).filter(_own(principal))[:BUCKET_ROWS]
+    requests = sorted([*_oldest(principal), *own], key=lambda request: (request.requested_at, request.pk))
+    return read_entries(requests, principal, in_brief=True) if requests else []
+
+
+def _oldest(principal: Principal) -> list[ApprovalRequest]:
+    """The requests that are looked at for whose turn they are, in brief.
 
     What they asked for themselves is never their turn, and however much it is it hides no other's work.
     """
-    found = visible_requests(principal).filter(status=ApprovalStatus.OPEN).order_by("requested_at", "pk")
-    brief, mine = _in_brief(found), _own(principal)
-    requests = list(brief.exclude(mine)[:QUEUE_LIMIT])
-    if with_own:
-        own = brief.filter(mine)[:BUCKET_ROWS]
-        requests = sorted([*requests, *own], key=lambda request: (request.requested_at, request.pk))
-    return read_entries(requests, principal, in_brief=True) if requests else []
+    return list(_in_brief(_open(principal)).exclude(_own(principal))[:QUEUE_LIMIT])
+
+
+def _open(principal: Principal) -> QuerySet[ApprovalRequest]:
+    return visible_requests(principal).filter(status=ApprovalStatus.OPEN).order_by("requested_at", "pk")
+
+
+def _decides_somewhere(principal: Principal) -> bool:
+    """Whether a request can be theirs at all. No query."""
+    return may_somewhere(principal, Action.APPROVE) or may_somewhere(principal, Action.ANSWER)
 
 
 def _in_brief(rows: QuerySet[ApprovalRequest]) -> QuerySet[ApprovalRequest]:
     """The rows with what the rules read, without the states of their runs and tasks."""
-    brief = rows.select_related(None).select_related(*BRIEFLY).defer(*WEIGHTY)
+    brief = rows.select_related(None).select_related(*BRIEFLY).only(*COLUMNS)
     return brief.annotate(instruction_no=KeyTextTransform("instruction_no", "run__state"))
 
 
@@ -223,9 +236,12 @@ def _snoozed_last(entries: list[Entry]) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.is_snoozed)
 
 
-def _entry(request: ApprovalRequest, principal: Principal, around: Surroundings, *, override: bool) -> Entry:
-    standing = around.standing(request, override=override)
-    stuck = around.is_stuck(request, override=override)
+def _entry(
+    request: ApprovalRequest, principal: Principal, around: Surroundings, *, override: bool | None = None
+) -> Entry:
+    """``override``: whether the policy allows it; None where only the turn matters, whatever it says."""
+    standing = around.standing(request, override=bool(override))
+    stuck = override is not None and around.is_stuck(request, override=override)
     viewer, asked = viewer_of(principal, request.repository_id), around.asked_of(request)
     return Entry(
         request,

@@ -30,7 +30,7 @@ from runs.selectors.words import money
 
 PERIODS: Final = (7, 30, 90)
 #: Medians are taken of the newest so many runs of the period.
-SAMPLED: Final = 10_000
+SAMPLED: Final = 2_000
 #: Bars of one chart; what is left is one more.
 SHOWN: Final = 8
 

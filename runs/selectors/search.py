@@ -15,7 +15,8 @@ def tasks_found(text: str) -> Q:
     if query is None:
         return Q(pk=text)
     asked = Task.objects.alias(words=request_words()).filter(words=query)
-    return Q(pk=text) | Q(pk__in=asked.values("pk").union(*_in_runs(query, "task_id")))
+    failed, branches = _in_runs(query, "task_id")
+    return Q(pk=text) | Q(pk__in=asked.values("pk")) | Q(pk__in=failed.union(branches))
 
 
 def runs_found(text: str) -> Q:
@@ -24,8 +25,9 @@ def runs_found(text: str) -> Q:
     query = search_query(text)
     if query is None:
         return Q(pk=text)
-    asked = Run.objects.filter(task__in=Task.objects.alias(words=request_words()).filter(words=query))
-    return Q(pk=text) | Q(pk__in=asked.values("pk").union(*_in_runs(query, "pk")))
+    asked = Task.objects.alias(words=request_words()).filter(words=query)
+    failed, branches = _in_runs(query, "pk")
+    return Q(pk=text) | Q(task__in=asked.values("pk")) | Q(pk__in=failed.union(branches))
 
 
 def _in_runs(query: object, column: str) -> list[QuerySet]:
