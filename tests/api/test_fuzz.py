@@ -34,8 +34,9 @@ OPERATIONS = [(method, path) for path, item in openapi()["paths"].items() for me
 
 @cache
 def _operations() -> dict[tuple[str, str], Any]:
-    loaded = schemathesis.openapi.from_dict(openapi())
-    return {(one.ok().method, one.ok().path): one.ok() for one in loaded.get_all_operations()}
+    loaded: Any = schemathesis.openapi.from_dict(openapi())
+    known = [result.ok() for result in loaded.get_all_operations()]
+    return {(operation.method, operation.path): operation for operation in known}
 
 
 @pytest.fixture
@@ -119,7 +120,7 @@ def _judge(case: Any, token: str, lease: str) -> None:
     headers |= {"authorization": f"Bearer {token}"} if token else {}
     headers |= {"lease-token": lease} if lease else {}
     body = sent.body.encode() if isinstance(sent.body, str) else sent.body or b""
-    kind = sent.headers.get("Content-Type", "application/octet-stream")
+    kind = str(sent.headers.get("Content-Type", "application/octet-stream"))
     with transaction.atomic():
         answer = Client(raise_request_exception=False).generic(
             sent.method or "", sent.path_url, body, content_type=kind, headers=_text(headers)

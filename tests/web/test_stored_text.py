@@ -26,6 +26,7 @@ from approvals.notices.letters import send_letters
 from approvals.notices.tell import News, tell
 from approvals.notices.words import Kind
 from runs import service
+from runs.auth import of_person
 from runs.domain import vocabulary
 from runs.domain.vocabulary import ArtifactKind, Ev, PersonRole, RunStatus
 from runs.models import LiveLog, LogChunk, Person
@@ -44,7 +45,7 @@ WORDS = {
     str(word.value)
     for kind in vars(vocabulary).values()
     if isinstance(kind, type) and issubclass(kind, vocabulary.Word) and kind is not vocabulary.Word
-    for word in kind  # type: ignore[var-annotated]
+    for word in kind
 }
 #: Columns of words that are empty in this world.
 NOT_TEXT = {
@@ -98,7 +99,7 @@ def world() -> dict[str, str]:
     """A run at its gate with all that a worker may say, told by somebody who says nothing else."""
     sam = make.person(PersonRole.SUBMITTER, name=f"sam{PAYLOAD}", email="sam@example.com")
     where = make.repository()
-    contract = {
+    contract: Any = {
         "title": PAYLOAD, "instruction": PAYLOAD,  "allowed_paths": ["**", PAYLOAD],
         "setup": [PAYLOAD], "plan_approval": "never", "base_branch": "main",
     }  # fmt: skip
@@ -124,7 +125,7 @@ def world() -> dict[str, str]:
     holder.check()
     holder.judge(confidence=0.1, reasons=[PAYLOAD], feedback=PAYLOAD)
     request = ApprovalRequest.objects.get(run_id=holder.run_id)
-    service.run_note(run_id=holder.run_id, text=PAYLOAD, by=make.auth.of_person(sam).caller)
+    service.run_note(run_id=holder.run_id, text=PAYLOAD, by=of_person(sam).caller)
     opened = make.run_in(RunStatus.SUCCEEDED, where=where, by=sam).run
     hold = service.hold_set(scope="repository", value=where.name, reason=PAYLOAD, by=PAYLOAD[:200])
     return {
