@@ -79,7 +79,6 @@ INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
-    "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
@@ -305,6 +304,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 10},
     },
     "check_projections": {"task": "runs.tasks.check_projections", "schedule": crontab(hour="3", minute="17")},
+    "forget_sessions": {"task": "runs.tasks.forget_sessions", "schedule": crontab(hour="3", minute="37")},
     "forget_notices": {"task": "approvals.tasks.forget_notices", "schedule": crontab(hour="3", minute="47")},
 }
 

@@ -10,6 +10,7 @@ import structlog
 from celery import shared_task
 
 from runs import fetching, livelogs, outbox, rebuild, timeouts
+from runs.models.sessions import SessionStore
 from runs.pull_requests import run as pull_requests
 from runs.pull_requests import watch
 
@@ -72,3 +73,9 @@ def watch_pull_requests() -> None:
 def check_projections() -> None:
     """Fold every log, compare, and raise or clear alarms."""
     rebuild.check_all()
+
+
+@shared_task(name="runs.tasks.forget_sessions")
+def forget_sessions() -> None:
+    """Delete the sessions that have ended by themselves."""
+    SessionStore.clear_expired()

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
-from django.contrib.sessions.models import Session
 from django.core.management import call_command
 from django.db import ProgrammingError, connection, connections, transaction
 from django.utils import timezone
 
 from agentplatform import database
+from runs.models import Session
 
 pytestmark = pytest.mark.django_db
 
@@ -45,10 +45,10 @@ def test_app_role_owns_nothing_and_is_no_superuser():
 
 def test_app_role_reads_and_writes_rows():
     _make_session("a")
-    assert Session.objects.filter(session_key="a").delete() == (1, {"sessions.Session": 1})
+    assert Session.objects.filter(session_key="a").delete() == (1, {"runs.Session": 1})
 
 
-@pytest.mark.parametrize("statement", ["DROP TABLE django_session", "TRUNCATE django_session"])
+@pytest.mark.parametrize("statement", ["DROP TABLE sessions", "TRUNCATE sessions"])
 def test_app_role_cannot_change_the_schema_or_truncate(statement):
     with pytest.raises(ProgrammingError), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement)
@@ -94,7 +94,7 @@ def test_migrate_runs_as_the_owner_and_gives_the_login_back():
 @pytest.mark.django_db(transaction=True)
 def test_committed_rows_are_gone_after_the_test_and_migrated_rows_are_back(attempt):
     assert not Session.objects.exists()
-    assert ContentType.objects.filter(app_label="sessions").exists()
+    assert ContentType.objects.filter(app_label="runs").exists()
     _make_session("kept")
     ContentType.objects.all().delete()
     seen: list[bool] = []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from agentplatform.clock import database_now
 from runs.domain.vocabulary import PersonRole
 from runs.models import AuditEntry, Person, Session
 from tests import factories as make
@@ -126,6 +128,15 @@ def test_the_table_of_sessions_opens_no_session(client, vera):
     thief = Client()
     thief.cookies["sessionid"] = row.pk
     assert thief.get("/tasks/").status_code == 302
+
+
+def test_sessions_that_ended_by_themselves_are_forgotten(client, vera):
+    from runs.tasks import forget_sessions
+
+    past, here = database_now() - timedelta(minutes=1), Session.objects.get(person=vera)
+    Session.objects.create(session_key="ended", session_data="", expire_date=past, person=vera)
+    forget_sessions()
+    assert [session.pk for session in Session.objects.all()] == [here.pk]
 
 
 def test_a_new_password_signs_every_other_browser_out(client, vera):
