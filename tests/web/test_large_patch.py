@@ -11,7 +11,8 @@ from django.test import Client
 from tests import factories as make
 from tests.reviewing import P, large_patch, page, text, waiting_with_patch
 
-pytestmark = pytest.mark.django_db
+# Each look in transactions of its own, as it is served: one around all of it would lie idle for too long.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 MIB = 1024 * 1024
 
