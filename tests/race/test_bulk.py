@@ -6,10 +6,12 @@ import contextlib
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
+from django.db import OperationalError
 from django.db.models import F
 
 from runs import auth, leases, service, timeouts
@@ -31,10 +33,11 @@ def test_a_bulk_cancel_workers_and_the_sweep_never_wait_in_a_circle(count, worke
     over = threading.Event()
 
     def cancel_all() -> None:
+        by = auth.of_person(operator).caller
         try:
             for task_id in tasks:
                 with contextlib.suppress(NotAllowedNow):  # it used up its runs meanwhile
-                    service.task_cancel(task_id=task_id, reason="all", by=auth.of_person(operator).caller)
+                    patiently(partial(service.task_cancel, task_id=task_id, reason="all", by=by))
         finally:
             over.set()
 
@@ -50,16 +53,27 @@ def test_a_bulk_cancel_workers_and_the_sweep_never_wait_in_a_circle(count, worke
     assert set(Run.objects.values_list("status", flat=True)) <= {RunStatus.CANCELLED, RunStatus.EXPIRED}
 
 
+def patiently(action: Callable[[], Any]) -> Any:
+    """What a caller does who is told 503 because a lock was not to be had in time: it asks again."""
+    while True:
+        try:
+            return action()
+        except OperationalError as error:
+            if not isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
+                raise
+
+
 def working(machine: factories.Machine) -> Callable[[], None]:
     """Claims, lives, works and dies, run after run, until there is nothing to claim."""
 
     def work() -> None:
-        while claim := leases.lease_claim(principal=machine.principal):
+        while claim := patiently(lambda: leases.lease_claim(principal=machine.principal)):
             holder = factories.Holder(machine, claim.run.pk, claim.token)
             with contextlib.suppress(Refusal):  # cancelled meanwhile
-                leases.lease_heartbeat(principal=machine.principal, run_id=holder.run_id, token=holder.token)
-                holder.start()
-                holder.prepare()
+                patiently(partial(leases.lease_heartbeat, principal=machine.principal, run_id=holder.run_id,
+                                  token=holder.token))  # fmt: skip
+                patiently(holder.start)
+                patiently(holder.prepare)
             lapse(Lease.objects.filter(pk=claim.lease.pk))
 
     return work
