@@ -51,10 +51,9 @@ class Listed(admin.ModelAdmin):
         return rows.defer(*self.heavy) if self.heavy else rows
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Only what somebody may do here."""
+        """Without the deletion of many: each has a reason of its own."""
         found = super().get_actions(request)
-        if not self.has_delete_permission(request):
-            found.pop("delete_selected", None)
+        found.pop("delete_selected", None)
         return found
 
     def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> None:  # type: ignore[override]
@@ -136,6 +135,13 @@ class Managed(Listed):
             stored = type(obj)._default_manager.get(pk=obj.pk)  # noqa: SLF001  Django's documented name
             request._audit_before = self.look(stored)  # type: ignore[attr-defined]  # noqa: SLF001  of this request alone
         super().save_model(request, obj, form, change)
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Ask for the reason first."""
+        if request.method == "POST" and not reason_of(request):
+            messages.error(request, "Nothing was deleted: type the reason.")
+            return HttpResponseRedirect(request.get_full_path())
+        return super().delete_view(request, object_id, extra_context)
 
     def look(self, obj: Model) -> dict[str, Any]:
         """The row with its parts."""

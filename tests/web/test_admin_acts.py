@@ -76,6 +76,8 @@ def test_what_was_deleted_can_be_read_in_the_log(client, chief):
     from approvals.models import Team
 
     team = Team.objects.create(name="movers")
+    client.post(page_of(team, "delete"), {"post": "yes", "reason": " "})
+    assert Team.objects.exists(), "not without a reason"
     client.post(page_of(team, "delete"), {"post": "yes", "reason": "They moved on."})
     entry = newest()
     assert (entry.act, entry.reason, entry.before["name"]) == ("deleted", "They moved on.", "movers")

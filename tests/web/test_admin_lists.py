@@ -51,9 +51,9 @@ def browser(client: Client, chief: Person) -> Client:
     return client
 
 
-def _opened(chief: Person, model: Any) -> tuple[Any, list[str]]:
+def _opened(chief: Person, model: Any, **params: str) -> tuple[Any, list[str]]:
     """The list as its page makes it, without the shell around it, and what was asked for it."""
-    request = RequestFactory().get(page_of(model, "changelist"))
+    request = RequestFactory().get(page_of(model, "changelist"), params)
     request.user = chief
     with CaptureQueriesContext(connection) as captured:
         found = admin.site._registry[model].get_changelist_instance(request)
@@ -65,7 +65,8 @@ def _opened(chief: Person, model: Any) -> tuple[Any, list[str]]:
 def test_a_list_counts_no_further_than_it_pages_and_asks_no_choices(chief, model):
     _, asked = _opened(chief, model)
     assert 2 <= len(asked) <= 3
-    for sql in asked:
+    _, searched = _opened(chief, model, q="clock")
+    for sql in (*asked, *searched):
         assert "SELECT DISTINCT" not in sql
         assert "COUNT(" not in sql or f"LIMIT {MOST}" in sql
 

@@ -178,7 +178,6 @@ def _addresses(ids: dict[str, str]) -> Iterator[str]:
     for model in admin.site._registry:
         name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
         yield reverse(f"{name}_changelist")
-        yield reverse(f"{name}_changelist") + "?q=x5s"
         for row in model._default_manager.order_by("-pk")[:1]:
             yield reverse(f"{name}_change", args=[row.pk])
 
