@@ -8,10 +8,10 @@ from runs.domain.facts import moment
 
 
 def clock(stamp: str, *, now: str = "") -> str:
-    """``10:02``, with the date where it is another day than ``now``'s."""
+    """``10:02 UTC``, with the date where it is another day than ``now``'s."""
     at = moment(stamp)
     other_day = now and moment(now).date() != at.date()
-    return f"{at:%H:%M} on {at:%d %b}" if other_day else f"{at:%H:%M}"
+    return f"{at:%H:%M} UTC on {at:%d %b}" if other_day else f"{at:%H:%M} UTC"
 
 
 def spell(length: timedelta) -> str:

@@ -106,7 +106,7 @@ def _paused(state: RunState) -> Wait:
     return Wait("paused", since, "", "operator", f"Paused by {by}; it goes on when somebody resumes it.")
 
 
-#: Why the run waits at a gate, whose move it is, and the sentence before "…, due at 10:00".
+#: Why the run waits at a gate, whose move it is, and the sentence before "…, due at 10:00 UTC".
 _GATES: Final = {
     Gate.PLAN: ("review", "reviewer", "Review of the plan, requested {age} ago"),
     Gate.PATCH: ("review", "reviewer", "Review of the patch, requested {age} ago"),

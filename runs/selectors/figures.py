@@ -255,11 +255,11 @@ _WHO: Final = {"verifier": "Sent back by checks", "judge": "Sent back by the jud
 
 def _sent_back(counts: Json, span: Span) -> Iterator[Json]:
     for who, label in _WHO.items():
-        seen, back = counts[f"{who}_seen"], counts[f"{who}_back"]
+        seen, back, times = (counts[f"{who}_{name}"] or 0 for name in ("seen", "back", "times"))
         yield {
             "label": label,
             "text": f"{100 * back / seen:.0f} %" if seen else "–",
-            "note": f"{back:,} of {seen:,} runs, {counts[f'{who}_times'] or 0:,} repairs",
+            "note": f"{back:,} of {seen:,} runs, {times:,} {'repair' if times == 1 else 'repairs'}",
             "href": span.href(sent_back=who),
         }
 

@@ -39,7 +39,7 @@ def home_page(*, principal: Principal) -> Json:
     newest = active.order_by("-updated_at")
     turns = reviews.turns_of(principal)
     mine, rest = newest.filter(pk__in=turns), newest.exclude(pk__in=turns)
-    counts = _counts(newest, surroundings)
+    counts = _counts(active, surroundings)
     turn_count = mine.count() if turns else 0
     wrong = visible_runs(principal).filter(
         status__in=[RunStatus.FAILED.value, RunStatus.EXPIRED.value],
@@ -82,9 +82,10 @@ def _may_mend(task: Task, principal: Principal) -> bool:
     return may(principal, Action.TASK_OPERATE, task.repository_id, own=own)
 
 
-def _counts(newest: QuerySet[Run], surroundings: Surroundings) -> dict[str, int]:
+def _counts(active: QuerySet[Run], surroundings: Surroundings) -> dict[str, int]:
     """Display state → how many of the newest ``COUNTED`` unfinished runs show it. One query."""
-    looked_at = Run.objects.filter(pk__in=newest.values("pk")[:COUNTED]).order_by()
+    newest = active.order_by("-created_at", "-pk").values("pk")[:COUNTED]
+    looked_at = Run.objects.filter(pk__in=newest).order_by()
     shown = looked_at.annotate(shown=display_of_runs(surroundings))
     return dict(shown.values_list("shown").annotate(Count("pk")))
 

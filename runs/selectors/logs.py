@@ -167,12 +167,17 @@ def _masked(lines: Sequence[_Line]) -> list[str]:
 
 
 def _shown(line: _Line, text: str, query: str) -> Json:
-    found = [_piece(piece.text, piece.style, is_mark=piece.is_mark, query=query) for piece in pieces(text)]
     return {
         "offset": line.start,
-        "html": format_html_join("", "{}", ((part,) for part in found)),
+        "html": shown_text(text, query),
         "more": f"… {size(line.more)} more" if line.more else "",
     }
+
+
+def shown_text(text: str, query: str = "") -> SafeString:
+    """One line as a page shows it: colours kept, controls marked, each place of ``query`` marked, too."""
+    found = [_piece(piece.text, piece.style, is_mark=piece.is_mark, query=query) for piece in pieces(text)]
+    return format_html_join("", "{}", ((part,) for part in found))
 
 
 def _piece(text: str, style: str, *, is_mark: bool, query: str) -> SafeString:
@@ -200,9 +205,13 @@ def _said(source: _Source, lines: list[_Line], query: str) -> str:
     whole = size(source.size)
     if query:
         limit = f" in its last {size(SEARCHED)}" if source.size > SEARCHED else ""
-        count = f"The last {LINES} lines" if len(lines) == LINES else f"{len(lines)} lines"
+        count = f"The last {LINES} lines" if len(lines) == LINES else _counted(lines)
         return f"{count} with “{query}”{limit}, of {whole}"
     if not lines:
         return "Nothing was written yet" if source.grows else "Nothing was written"
     before = f"; {size(lines[0].start)} before them are not shown" if lines[0].start else ""
-    return f"{len(lines)} lines of {whole}{before}"
+    return f"{_counted(lines)} of {whole}{before}"
+
+
+def _counted(lines: list[_Line]) -> str:
+    return "1 line" if len(lines) == 1 else f"{len(lines)} lines"

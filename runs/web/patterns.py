@@ -13,7 +13,9 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from runs.actions import BULK
 from runs.domain.display import Display
+from runs.web.pattern_figures import BARS, CHART, LOGS
 from runs.web.pattern_review import DIFF, GUARDS, SHA256, TIMELINE, VERDICT
 
 Sample = dict[str, Any]
@@ -50,6 +52,10 @@ def samples() -> Sample:
         "diff": DIFF,
         "verdict": VERDICT,
         "notices": NOTICES,
+        "bulk": BULK,
+        "chart": CHART,
+        "bars": BARS,
+        "logs": LOGS,
     }
 
 
@@ -112,7 +118,7 @@ RUN_ROWS: list[Sample] = [
         "waiting",
         "Type the billing package",
         "billing · run 1",
-        sentence="Waiting 4 min for a worker with role verifier: none has asked since 10:02.",
+        sentence="Waiting 4 min for a worker with role verifier: none has asked since 10:02 UTC.",
     ),
     row(
         "failed",
@@ -132,6 +138,7 @@ TASK_ROWS: list[Sample] = [
         id="sample-task",
         run={"href": "#", "text": "run 1"},
         labels=["migration", "database"],
+        pick="Choose Drop the column users.legacy_id",
         risk=HIGH,
     ),
     row("draft", "Try the new linter", "clock · by alice", id="sample-task-draft"),
@@ -207,7 +214,7 @@ EMPTY_FILTERED: Sample = {
 NOTICES: list[Sample] = [
     {"tone": "ok", "icon": "seal", "text": "Approved. The branch is being pushed."},
     {"tone": "warn", "icon": "warning", "text": "This patch changed while you were reading it."},
-    {"tone": "bad", "icon": "fail", "text": "Nothing was decided: carol approved it at 10:41."},
+    {"tone": "bad", "icon": "fail", "text": "Nothing was decided: carol approved it at 10:41 UTC."},
     {"tone": "busy", "icon": "bolt", "text": "Rebuilding 12 of 40 runs."},
     {"tone": "quiet", "icon": "info", "text": "Demonstration data is in use."},
 ]

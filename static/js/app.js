@@ -16,10 +16,10 @@ const preferences = () => ["scheme", "clock", "keys"].forEach((name) => prefer(n
 preferences();
 
 // Times: the server writes them exact, here they become relative and keep the exact one as their title.
-function relative(at) {
+function relative(at, local) {
   const seconds = Math.round((at - Date.now()) / 1000), size = Math.abs(seconds);
   if (size < 5) return "now";
-  if (size >= 14 * 86400) return at.toISOString().slice(0, 10);
+  if (size >= 14 * 86400) return local ? at.toLocaleDateString("sv") : at.toISOString().slice(0, 10); // Sweden's are ISO's, too
   const [unit, of] = size < 60 ? [1, "s"] : size < 3600 ? [60, "min"] : size < 86400 ? [3600, "h"] : [86400, "d"];
   return `${seconds < 0 ? "" : "in "}${Math.floor(size / unit)} ${of}${seconds < 0 ? " ago" : ""}`;
 }
@@ -28,7 +28,7 @@ function tellTimes(within = document) {
     const at = new Date(time.dateTime), local = root.dataset.clock === "local";
     time.dataset.exact ??= time.textContent;
     time.title = local ? at.toLocaleString([], { dateStyle: "medium", timeStyle: "long" }) : "clock" in time.dataset ? time.dateTime : time.dataset.exact;
-    time.textContent = "relative" in time.dataset ? relative(at) : local ? at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", timeZoneName: "short" }) : time.dataset.exact;
+    time.textContent = "relative" in time.dataset ? relative(at, local) : local ? at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", timeZoneName: "short" }) : time.dataset.exact;
   }
 }
 

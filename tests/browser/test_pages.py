@@ -11,9 +11,10 @@ from tests.browser.visitor import LOOKS, Visitor
 from tests.factories import Holder, drive
 
 #: It runs from the right, and holds a word without a place to break.
-AWKWARD = "إزالة الشيفرة " + "settings_from_environment_variables" * 4 + " 🧹"
+AWKWARD = "إزالة الشيفرة " + "settings_from_environment_variables" * 13 + " 🧹"
 TABS = ("", "?tab=steps", "?tab=patch", "?tab=evidence", "?tab=events")
 LISTS = ("/", "/tasks/", "/runs/", "/approvals/", "/repositories/", "/workers/", "/notifications/")
+OTHERS = ("/tasks/new/", "/lifecycle/", "/holds/", "/notifications/settings/", "/account/")
 
 
 def test_the_sign_in_meets_the_bar(visit: Callable[..., Visitor], scene: Scene) -> None:
@@ -34,7 +35,7 @@ def test_full_pages_meet_the_bar(visit: Callable[..., Visitor], scene: Scene) ->
 
 def addresses(scene: Scene, waiting: Holder) -> Iterator[str]:
     run = waiting.run
-    yield from (*LISTS, "/tasks/new/", "/lifecycle/", f"/tasks/{run.task_id}/")
+    yield from (*LISTS, *OTHERS, f"/tasks/{run.task_id}/")
     yield f"/approvals/{open_request(run).pk}/"
     yield f"/repositories/{scene.repository.name}/"
     yield from (f"/runs/{run.pk}/{tab}" for tab in TABS)
@@ -69,4 +70,6 @@ def barriers(visitor: Visitor, pages: Iterable[str]) -> dict[str, list[str]]:
             visitor.wear(look)
             if wrong := visitor.findings(colours_only=look.scheme == "dark"):
                 found[f"{path} {look}"] = wrong
+        if wrong := visitor.lost_when_zoomed():
+            found[f"{path} at 200 %"] = wrong
     return found

@@ -22,6 +22,18 @@ document.addEventListener('securitypolicyviolation',
   (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
 """
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+ZOOM_FINDINGS = """() => {
+  const found = [], wide = document.documentElement.scrollWidth - innerWidth;
+  if (wide > 0) found.push(`${wide} px wider than the window`);
+  const stuck = [...document.querySelectorAll('body *')].filter((element) => {
+    const style = getComputedStyle(element);
+    return ['sticky', 'fixed'].includes(style.position) && element.offsetHeight;
+  });
+  for (const element of stuck)
+    if (element.getBoundingClientRect().height > innerHeight / 2)
+      found.push(`${element.className} hides the page`);
+  return found;
+}"""
 #: Whether the focused element is seen: it has an outline, and some of it lies under nothing.
 FOCUS = """() => {
   const element = document.activeElement, box = element.getBoundingClientRect();
@@ -49,6 +61,8 @@ class Look:
         return f"{self.scheme}-{self.width}"
 
 
+#: A window of 1280 by 800 at a zoom of 200 %.
+ZOOMED = {"width": 640, "height": 400}
 LOOKS = [Look(scheme, width) for width in (1280, 390) for scheme in ("light", "dark")]
 
 
@@ -72,14 +86,16 @@ class Visitor:
         *,
         look: Look = Look(),
         script: bool = True,
+        zone: str = "",
     ) -> Visitor:
-        """Opens a window, signed in as ``person`` unless it is a stranger's."""
+        """Opens a window, signed in as ``person`` unless it is a stranger's; ``zone`` as "Europe/Berlin"."""
         context = browser.new_context(
             base_url=server,
             viewport={"width": look.width, "height": 800},
             color_scheme=look.scheme,
             reduced_motion="reduce",
             java_script_enabled=script,
+            timezone_id=zone or None,
         )
         context.set_default_timeout(10_000)
         context.add_init_script(REPORT_VIOLATIONS)
@@ -169,3 +185,8 @@ class Visitor:
         ]
         wide = self.page.evaluate(OVERFLOW)
         return [*found, *([f"{wide} px wider than the window"] if wide > 0 else [])]
+
+    def lost_when_zoomed(self) -> list[str]:
+        """What keeps a page from being used at a zoom of 200 %: it is wider, or what sticks hides it."""
+        self.page.set_viewport_size(ZOOMED)
+        return list(self.page.evaluate(ZOOM_FINDINGS))

@@ -167,7 +167,7 @@ def test_a_fresh_run_is_queued_and_an_old_one_without_workers_waits():
     assert shown(old, around=nobody) is Display.WAITING
     wait = waiting_for(old, task(), nobody)
     assert wait is not None
-    assert wait.sentence == "Waiting 4 min for a worker with role verifier: none has asked since 10:02."
+    assert wait.sentence == "Waiting 4 min for a worker with role verifier: none has asked since 10:02 UTC."
     assert wait.whose_move == "verifier"
 
 
@@ -323,18 +323,18 @@ def test_a_stop_says_whether_the_worker_has_heard_it():
     assert wait is not None
     assert (
         wait.sentence
-        == "bob stopped it; eu-3 has not heard it yet. Without an answer it is cancelled at 10:06."
+        == "bob stopped it; eu-3 has not heard it yet. Without an answer it is cancelled at 10:06 UTC."
     )
     info["seen_at"] = "2026-07-03T10:05:10.000000Z"
     heard = waiting_for(state, task(), AROUND, due)
     assert heard is not None
-    assert "eu-3 knows since 10:05" in heard.sentence
+    assert "eu-3 knows since 10:05 UTC" in heard.sentence
 
 
 def test_a_review_says_how_long_and_until_when():
     wait = waiting_for(run(RunStatus.WAITING_FOR_APPROVAL, gate=gate(Gate.PLAN)), task(), AROUND)
     assert wait is not None
-    assert wait.sentence == "Review of the plan, requested 42 min ago, due at 09:24 on 06 Jul."
+    assert wait.sentence == "Review of the plan, requested 42 min ago, due at 09:24 UTC on 06 Jul."
     assert wait.to_json()["whose_move"] == "reviewer"
 
 
@@ -370,5 +370,5 @@ def test_spells_are_short(seconds: int, words: str):
 
 
 def test_a_clock_names_the_day_when_it_is_another():
-    assert clock(NOW, now=NOW) == "10:06"
-    assert clock(NOW, now="2026-07-04T10:06:00.000000Z") == "10:06 on 03 Jul"
+    assert clock(NOW, now=NOW) == "10:06 UTC"
+    assert clock(NOW, now="2026-07-04T10:06:00.000000Z") == "10:06 UTC on 03 Jul"

@@ -123,7 +123,7 @@ def stub(_request: HttpRequest) -> HttpResponse:
 
 NAMES = (
     *("home", "tasks", "task_new", "runs", "approvals", "repositories", "workers", "lifecycle"),
-    *("notifications", "patterns", "login", "logout", "account"),
+    *("notifications", "patterns", "login", "logout", "account", "tasks_bulk"),
 )
 urlpatterns = [path(f"{name}/", stub, name=name) for name in NAMES] + [path("admin/", admin.site.urls)]
 
@@ -139,6 +139,12 @@ def page(settings: Settings, db: None) -> str:
 def test_the_patterns_page_shows_every_state(page: str) -> None:
     for state in patterns.STATES:
         assert f'data-state="{state["state"]}"' in page
+
+
+def test_the_patterns_page_shows_charts_bulk_actions_and_output_in_each_state(page: str) -> None:
+    for said in ("Runs that ended, by day", "With the chosen", "Follow", "No line holds it", "Nothing yet"):
+        assert said in page
+    assert "data-live" not in page
 
 
 def test_the_current_section_is_marked(page: str) -> None:

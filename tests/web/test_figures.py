@@ -72,7 +72,7 @@ def test_charts_name_what_they_draw_and_style_nothing_inline(lead: Client):
     page = figures(lead)
     assert re.search(r'aria-label="\w{3} \d+ \w{3}: 1 failed"', page)
     assert 'style="' not in page
-    assert "1 of 1 runs, 1 repairs" in page
+    assert "1 of 1 runs, 1 repair" in page
 
 
 def test_mine_are_repositories_of_my_roles_else_those_i_asked_work_in(client: Client):

@@ -142,7 +142,7 @@ def test_a_search_finds_lines_anywhere_in_it(viewer: Client, holder: make.Holder
     shown = page(viewer, holder, q="failed <b>FIRST")
     assert len(lines(shown)) == 1
     assert "FAI" in lines(shown)[0]
-    assert "1 lines with" in shown
+    assert "1 line with" in shown
     assert "No line holds it" in page(viewer, holder, q="nowhere")
 
 
