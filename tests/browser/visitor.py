@@ -27,7 +27,7 @@ ZOOM_FINDINGS = """() => {
   if (wide > 0) found.push(`${wide} px wider than the window`);
   const stuck = [...document.querySelectorAll('body *')].filter((element) => {
     const style = getComputedStyle(element);
-    return ['sticky', 'fixed'].includes(style.position) && element.offsetHeight;
+    return ['sticky', 'fixed'].includes(style.position) && element.checkVisibility();
   });
   for (const element of stuck)
     if (element.getBoundingClientRect().height > innerHeight / 2)
