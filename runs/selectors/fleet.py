@@ -200,7 +200,7 @@ def _role(role: Role, workers: list[WorkerAccount], waiting: Mapping[str, int], 
 
 def lifecycle_page(*, principal: Principal) -> Json:
     """``{drawing, statuses}``: the machine with how many runs stand where. One query."""
-    counts = dict(visible_runs(principal).order_by().values_list("status").annotate(n=Count("pk")))
+    counts = dict(visible_runs(principal).order_by().values_list("status").annotate(n=Count("*")))
     hrefs = {status.value: f"{reverse('runs')}?status={status.value}" for status in RunStatus}
     return {
         "drawing": svg(counts=counts, hrefs=hrefs),
