@@ -59,7 +59,8 @@ def close_attempt(
     if end is AttemptState.FAILED:
         state.attempts_failed += 1
         failure = failure or state.failure
-    state.attempts_aborted += end is AttemptState.ABORTED
+    # ``max_takeovers`` bounds what died with its worker.
+    state.attempts_aborted += end is AttemptState.ABORTED and not event.facts.get("lease_lost")
     changes.attempt(
         state.attempt["number"],
         state=end.value,

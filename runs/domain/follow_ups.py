@@ -94,11 +94,13 @@ def start_attempt(state: RunState, strategy: str) -> Draft:
     return Draft(Ev.ATTEMPT_STARTED, state.status, payload, Role.CONTROL_PLANE)
 
 
-def _finish_attempt(state: RunState, outcome: str, failure: Json | None = None) -> Draft:
+def _finish_attempt(
+    state: RunState, outcome: str, failure: Json | None = None, facts: Json | None = None
+) -> Draft:
     payload: Json = {"outcome": outcome}
     if failure:
         payload["failure"] = failure
-    return Draft(Ev.ATTEMPT_FINISHED, state.status, payload, Role.CONTROL_PLANE)
+    return Draft(Ev.ATTEMPT_FINISHED, state.status, payload, Role.CONTROL_PLANE, facts or {})
 
 
 def _after_attempt(state: RunState, event: Event, context: Context) -> Follow:
@@ -317,9 +319,10 @@ def _after_lease_end(state: RunState, event: Event, context: Context) -> Follow:
         yield _expire("heartbeat", event)
     elif state.status == S.EXECUTING and state.attempt and state.lost and state.checkpoint is None:
         # The workspace died with its sandbox and nothing was saved: there is nothing to go on from.
-        yield _finish_attempt(
-            state, "aborted", failure_of(F.INFRASTRUCTURE, "workspace_lost", "Worker lost.")
-        )
+        failure = failure_of(F.INFRASTRUCTURE, "workspace_lost", "Worker lost.")
+        # A worker that died is counted as a takeover; one that gives back what it had, as an attempt.
+        facts = {"lease_lost": True} if event.type == Ev.LEASE_LOST else {}
+        yield _finish_attempt(state, "aborted", failure, facts)
 
 
 def _expire(scope: str, event: Event) -> Draft:

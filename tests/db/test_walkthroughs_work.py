@@ -179,3 +179,15 @@ def test_attempts_that_come_to_nothing_are_used_up_then_a_new_run_starts(ways: t
     assert (driver.state.status, driver.state.attempts_started) == (S.FAILED, 2)
     assert driver.task.status == "RUNNING"
     assert driver.follow().attempt_no == 2
+
+
+def test_attempts_that_died_with_their_workers_are_bounded_as_takeovers():
+    driver = Driver.at(S.EXECUTING)
+    for number in (2, 3):
+        driver.post(Ev.TOOL_REQUESTED)
+        driver.post(Ev.TOOL_COMPLETED)
+        driver.lose_lease()
+        driver.claim()
+        assert (driver.state.status, (driver.state.attempt or {})["number"]) == (S.EXECUTING, number)
+    driver.lose_lease()
+    assert driver.state.status == S.EXPIRED
