@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runs.domain.vocabulary import StepState
 from runs.selectors.charts import Bar, Column, bars, columns
 from runs.selectors.logs import shown_text
 
@@ -38,16 +39,16 @@ BARS: list[Sample] = bars(
 )
 
 
-def log(state: str, note: str, *lines: str, **more: Any) -> Sample:
+def log(state: StepState, note: str, *lines: str, **more: Any) -> Sample:
     """One log as its page takes it."""
     shown = [{"offset": f"{state}-{number}", "html": shown_text(line)} for number, line in enumerate(lines)]
-    return {"state": state, "note": note, "lines": shown, "download": "#", **more}
+    return {"state": state.label, "note": note, "lines": shown, "download": "#", **more}
 
 
 LOGS: list[Sample] = [
-    log("Running", "2 lines of 310 B", "$ pytest -q", "\x1b[32m....\x1b[0m", live=True),
+    log(StepState.RUNNING, "2 lines of 310 B", "$ pytest -q", "\x1b[32m....\x1b[0m", live=True),
     log(
-        "Failed",
+        StepState.FAILED,
         "3 lines of 20 MiB; 19 MiB before them are not shown",
         "\x1b[1;31mE   NameError\x1b[0m: name 'timezone' is not defined",
         "rm -rf build\rall passed \u202e gnirts",
@@ -55,7 +56,7 @@ LOGS: list[Sample] = [
         earlier="#",
         newest="#",
     ),
-    log("Succeeded", "1 line with “warn”, of 4.2 KiB", "warning: unused import", query="warn"),
-    log("Succeeded", "0 lines with “panic”, of 4.2 KiB", query="panic"),
-    log("Pending", "Nothing was written yet"),
+    log(StepState.SUCCEEDED, "1 line with “warn”, of 4.2 KiB", "warning: unused import", query="warn"),
+    log(StepState.SUCCEEDED, "0 lines with “panic”, of 4.2 KiB", query="panic"),
+    log(StepState.PENDING, "Nothing was written yet"),
 ]
