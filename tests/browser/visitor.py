@@ -9,7 +9,7 @@ from typing import Literal
 from axe_playwright_python.base import AXE_SCRIPT
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Response, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Response, ViewportSize, expect
 
 from runs.models import Person
 
@@ -62,7 +62,7 @@ class Look:
 
 
 #: A window of 1280 by 800 at a zoom of 200 %.
-ZOOMED = {"width": 640, "height": 400}
+ZOOMED: ViewportSize = {"width": 640, "height": 400}
 LOOKS = [Look(scheme, width) for width in (1280, 390) for scheme in ("light", "dark")]
 
 
