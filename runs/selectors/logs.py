@@ -145,13 +145,28 @@ def _matching(source: _Source, query: str) -> list[_Line]:
     wanted, end, least = query.casefold(), source.size, max(source.size - SEARCHED, 0)
     while end > least and len(found) < LINES:
         start = max(end - WINDOW, 0)
-        lines = list(_split(source.read(start, end), start))
-        # A line that begins before the window is looked at with the window before.
-        whole = lines[1:] if start and len(lines) > 1 else lines
+        data = source.read(start, end)
+        lines = list(_split(data, start)) if _may_hold(data, wanted) else list(_edges(data, start))
+        # A line that begins before the window is looked at with the window before; one longer than a window
+        # in parts, for the search must come nearer to the beginning each time.
+        whole = lines[1:] if start and len(lines) > 1 and lines[1].start < end else lines
         hits = [line for line in whole if wanted in plain(_text(line.data)).casefold()]
         found = [*map(_cut, hits[-(LINES - len(found)) :]), *found]
         end = whole[0].start if start else 0
     return found
+
+
+def _may_hold(data: bytes, wanted: str) -> bool:
+    """Whether a line of it can hold what is wanted: most windows are done with in one look."""
+    return b"\x1b" in data or wanted in _text(data).casefold()
+
+
+def _edges(data: bytes, start: int) -> Iterator[_Line]:
+    """Its first line, which may begin before, and that the rest holds nothing."""
+    first, found, _ = data.partition(b"\n")
+    yield _Line(start, first)
+    if found:
+        yield _Line(start + len(first) + 1, b"")
 
 
 # --- how they are shown ----------------------------------------------------------------------------------

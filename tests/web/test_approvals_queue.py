@@ -94,3 +94,13 @@ def test_the_badge_counts_what_waits_for_this_person(carol):
     waiting(where=make.repository(policy={"approvals": {risk.value: 2 for risk in Risk}}))
     assert reviews_waiting(auth.of_person(carol)) == 2
     assert reviews_waiting(auth.of_person(make.person(P.VIEWER))) == 0
+
+
+def test_what_is_overdue_is_nobodys_turn_before_any_sweep(client, carol):
+    overdue, escalating = waiting(title="Too late"), waiting(title="Escalates")
+    ApprovalRequest.objects.filter(pk=escalating.pk).update(on_timeout="escalate")
+    ApprovalRequest.objects.update(due_at=overdue.requested_at)
+    assert reviews_waiting(auth.of_person(carol)) == 1
+    shown = client.get("/approvals/")
+    assert "Escalates" in bucket(shown, "yours")
+    assert "Too late" not in text(shown)

@@ -117,6 +117,26 @@ def test_a_line_without_end_is_cut_and_says_by_how_much(viewer: Client, holder: 
     assert re.search(r"… 102\d KiB more|… 1.0 MiB more", only)
 
 
+@pytest.mark.parametrize("query", ["", "last", "nowhere"])
+def test_a_page_of_a_huge_log_reads_and_sends_a_part_at_a_time(
+    viewer: Client, holder: make.Holder, monkeypatch: pytest.MonkeyPatch, query: str
+):
+    finish(holder, b"first of many lines\n" * 50_000 + b"x" * (3 << 20) + b"\n" + b"y" * 9_000 + b"\nlast\n")
+    read: list[int] = []
+    whole = logs._of_file
+
+    def of_file(artifact: Artifact, start: int, end: int) -> bytes:
+        read.append(end - start)
+        return whole(artifact, start, end)
+
+    monkeypatch.setattr(logs, "_of_file", of_file)
+    shown = page(viewer, holder, **({"q": query} if query else {}))
+    assert read
+    assert max(read) <= logs.WINDOW
+    assert len(shown) < logs.LINES * logs.LINE_BYTES
+    assert "4.0 MiB" in shown
+
+
 @pytest.mark.parametrize("end_of_line", [b"\n", b"\r", b"\r\n"])
 def test_going_back_page_by_page_shows_every_line_once(
     viewer: Client, holder: make.Holder, end_of_line: bytes
