@@ -35,10 +35,10 @@ def test_all_is_well():
 
 
 def test_a_migration_that_was_not_applied_is_named():
-    MigrationRecorder.Migration.objects.filter(app="sessions", name="0001_initial").delete()
+    MigrationRecorder.Migration.objects.filter(app="axes", name="0001_initial").delete()
     status, checks = _ready()
     assert status == 503
-    assert checks["migrations"] == "not applied: sessions.0001_initial"
+    assert checks["migrations"] == "not applied: axes.0001_initial"
 
 
 @pytest.mark.django_db(transaction=True)
