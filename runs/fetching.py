@@ -41,7 +41,8 @@ def fetch_mirrors() -> int:
 
 def _wanted() -> list[tuple[Repository, str]]:
     runs = Run.objects.filter(status__in=[status.value for status in _BEFORE_A_PATCH])
-    pairs = sorted(set(runs.values_list("repository_id", "task__contract__base_branch")))
+    # Told apart by the database: a backlog is thousands of runs of a few repositories.
+    pairs = sorted(runs.order_by().values_list("repository_id", "task__contract__base_branch").distinct())
     repositories = Repository.objects.in_bulk({repository_id for repository_id, _ in pairs})
     return [(repositories[repository_id], branch) for repository_id, branch in pairs]
 

@@ -117,7 +117,7 @@ def test_the_script_stays_small_and_evaluates_nothing() -> None:
 # The pages, with addresses that answer nothing: what is tested here is the markup.
 
 
-def stub(_request: HttpRequest) -> HttpResponse:
+def empty_page(_request: HttpRequest) -> HttpResponse:
     return HttpResponse()
 
 
@@ -125,7 +125,7 @@ NAMES = (
     *("home", "tasks", "task_new", "runs", "approvals", "repositories", "workers", "lifecycle"),
     *("notifications", "patterns", "login", "logout", "account", "tasks_bulk"),
 )
-urlpatterns = [path(f"{name}/", stub, name=name) for name in NAMES] + [path("admin/", admin.site.urls)]
+urlpatterns = [path(f"{name}/", empty_page, name=name) for name in NAMES] + [path("admin/", admin.site.urls)]
 
 
 @pytest.fixture
