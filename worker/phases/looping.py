@@ -15,7 +15,7 @@ from worker.agents.command import prompt
 from worker.client.protocol import Json, Resume
 from worker.loop.bounds import Bounds
 from worker.loop.command_tools import RUN_TOOL, contract_tool
-from worker.loop.context import context_size, describe, opening
+from worker.loop.context import opening
 from worker.loop.conversation import Conversation, rebuild
 from worker.loop.file_tools import FILE_TOOLS
 from worker.loop.running import Loop
@@ -23,11 +23,11 @@ from worker.loop.tools import ASK, FINISH, Approvals, Tool, Workbench
 from worker.models import ModelUnknown, open_model
 from worker.models.asking import Asker
 from worker.phases.calling import STEP_MARGIN, STEP_SECONDS
+from worker.phases.contexts import context_text
 from worker.phases.failures import RunFailure
 from worker.phases.preparing import working_directory
 from worker.sandbox.folder import Checkout
 from worker.sandbox.process import Command, Result, run_command
-from worker.sandbox.workspace import Workspace
 from worker.session import RunSession
 
 ATTEMPT_SECONDS = 3600.0
@@ -108,19 +108,6 @@ def request_text(session: RunSession) -> str:
             repair=session.repair_round,
         )
     )
-
-
-def context_text(session: RunSession, checkout: Checkout) -> str:
-    """As it was written down when the context was built; made anew where it was not."""
-    stored = [item for item in session.leased.artifacts() if item.get("kind") == "context"]
-    if stored:
-        return session.leased.download(str(stored[0]["id"])).decode("utf-8", "replace")
-    return make_context(session, checkout)
-
-
-def make_context(session: RunSession, checkout: Checkout) -> str:
-    paths = checkout.sandbox.look_at(checkout.path).paths()
-    return describe(Workspace(checkout.path), paths, most_characters=context_size(session.resume))
 
 
 def _conversation(session: RunSession, checkout: Checkout) -> Conversation:

@@ -12,8 +12,9 @@ from worker.loop.recorded import recorded_response
 from worker.loop.running import record_decision
 from worker.models.asking import Interrupted, ModelFailed
 from worker.models.scripted import PLAN_TOOL
+from worker.phases.contexts import context_text
 from worker.phases.failures import RunFailure
-from worker.phases.looping import context_text, open_asker, request_text
+from worker.phases.looping import open_asker, request_text
 from worker.phases.plans import make_plan
 from worker.phases.preparing import agent_checkout
 from worker.session import RunSession

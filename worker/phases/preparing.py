@@ -48,7 +48,8 @@ def asks_model(session: RunSession) -> bool:
 
 
 def _stored_context(session: RunSession, checkout: Checkout) -> Artifact:
-    from worker.phases.looping import make_context
+    # The models' library comes with it: only where a model is asked.
+    from worker.phases.contexts import make_context
 
     text = session.masker.mask_text(make_context(session, checkout))
     return session.upload("context", text.encode("utf-8", "replace"))
