@@ -7,8 +7,9 @@ from typing import Any, Final
 from django.conf import settings
 from django.http import HttpRequest
 
+from approvals.badge import reviews_waiting
 from approvals.notices.selectors import unread_count
-from approvals.selectors import COUNTED, reviews_waiting
+from approvals.selectors import COUNTED
 from runs.models import Person
 from runs.selectors.holds import hold_banners
 from runs.selectors.nav import roles_in_words

@@ -1,4 +1,4 @@
-"""Reads of approval requests: the queue, the badge, lists and the shape of the API.
+"""Reads of approval requests: the queue, lists and the shape of the API.
 
 Each says how many queries it takes, whatever the number of requests.
 """
@@ -121,11 +121,6 @@ def stuck_runs(repository_ids: Collection[str]) -> frozenset[str]:
     )
 
 
-def reviews_waiting(principal: Principal) -> int:
-    """How many requests wait for this caller: the badge. Seven queries at most."""
-    return len(ids_in_turn(principal))
-
-
 def read_queue(principal: Principal) -> Queue:
     """The queue of this caller. Twenty-six queries at most."""
     entries = _open_entries(principal)
@@ -145,10 +140,15 @@ def read_queue(principal: Principal) -> Queue:
 
 def ids_in_turn(principal: Principal) -> list[str]:
     """Ids of the requests that wait for this caller, in the queue's order. Seven queries at most."""
-    requests = _oldest(principal) if _decides_somewhere(principal) else []
+    requests = _oldest(principal) if decides_somewhere(principal) else []
     around = surroundings(requests) if requests else None
     turn = [entry for request in requests if around and _is_turn(entry := _entry(request, principal, around))]
     return [entry.request.pk for entry in _snoozed_last(turn)]
+
+
+def decides_somewhere(principal: Principal) -> bool:
+    """Whether a request can be theirs at all. No query."""
+    return may_somewhere(principal, Action.APPROVE) or may_somewhere(principal, Action.ANSWER)
 
 
 def read_entries(
@@ -195,11 +195,6 @@ def _oldest(principal: Principal) -> list[ApprovalRequest]:
 
 def _open(principal: Principal) -> QuerySet[ApprovalRequest]:
     return visible_requests(principal).filter(status=ApprovalStatus.OPEN).order_by("requested_at", "pk")
-
-
-def _decides_somewhere(principal: Principal) -> bool:
-    """Whether a request can be theirs at all. No query."""
-    return may_somewhere(principal, Action.APPROVE) or may_somewhere(principal, Action.ANSWER)
 
 
 def _in_brief(rows: QuerySet[ApprovalRequest]) -> QuerySet[ApprovalRequest]:

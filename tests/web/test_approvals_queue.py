@@ -10,8 +10,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from approvals.badge import reviews_waiting
 from approvals.models import ApprovalRequest, Decision
-from approvals.selectors import reviews_waiting
 from runs import auth
 from runs.domain.vocabulary import Risk, RunStatus
 from runs.models import RoleGrant, Run
