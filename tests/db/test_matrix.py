@@ -138,7 +138,8 @@ def test_a_claim_takes_exactly_what_its_role_owns(status: RunStatus):
                 assert driver.types()[-1] == Ev.LEASE_ACQUIRED
                 assert driver.state.status == ("LEASED" if status is RunStatus.QUEUED else status)
             else:
-                assert claim is None, role
+                # What was expired may have been tried again, and the backoff may be over by now.
+                assert claim is None or claim.run.attempt_no > 1, role
             transaction.set_rollback(True)
 
 
