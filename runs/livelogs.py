@@ -1,8 +1,9 @@
 """Live logs: what a step says while it runs, without an event (REST contract, "Endpoints").
 
 Bytes are numbered from 0. A repeated post adds nothing; a gap or other bytes are refused with the right
-offset. The text is whatever the worker sent: masking is its work, for it alone knows the values. When the
-step has ended, its log is sealed into an artifact. It reads the same before and after.
+offset. A worker masks the values that it knows; what looks like a secret all the same is masked here when it
+arrives, byte for byte. When the step has ended, its log is sealed into an artifact. It reads the same before
+and after.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from runs import store
 from runs.artifacts import artifact_path, artifact_seal
 from runs.domain.errors import Invalid, LeaseLost, NotAllowedNow, NotFound, OffsetConflict, TooLarge
+from runs.domain.log_masking import LOOK_BACK, is_same, mask_bytes, unfinished_word
 from runs.domain.vocabulary import TERMINAL, ArtifactKind, StepState
 from runs.domain.whole_text import begun_character, rest_of_character
 from runs.models import LiveLog, LogChunk, Run, Step
@@ -65,10 +67,32 @@ def livelog_append(
     if live.size + len(fresh) > settings.LIVE_LOG_MAX_BYTES:
         raise TooLarge("The log is full.", limit_bytes=settings.LIVE_LOG_MAX_BYTES, offset=live.size)
     if fresh:
-        LogChunk.objects.create(log=live, start=live.size, data=fresh)
-        live.size += len(fresh)
-        live.save(update_fields=["size"])
+        _add(live, fresh)
     return live.size
+
+
+def _add(live: LiveLog, fresh: bytes) -> None:
+    """Append, masked together with what is there: a secret may have begun in an earlier piece."""
+    start = max(live.size - LOOK_BACK, 0)
+    before = livelog_bytes(live, start, live.size)
+    masked = mask_bytes(before + fresh)
+    if not masked.startswith(before):
+        _replace(live, start, masked[: len(before)])
+    LogChunk.objects.create(log=live, start=live.size, data=masked[len(before) :])
+    live.size += len(fresh)
+    live.masked |= masked != before + fresh
+    live.save(update_fields=["size", "masked"])
+
+
+def _replace(live: LiveLog, start: int, data: bytes) -> None:
+    """Put these bytes where others of the same number stand, from ``start`` to the log's end."""
+    for chunk in live.chunks.filter(start__gt=start - CHUNK_MAX_BYTES):
+        first = max(start - chunk.start, 0)
+        part = data[max(chunk.start - start, 0) :][: len(chunk.data) - first]
+        kept = bytes(chunk.data)
+        if kept[first:] != part:
+            chunk.data = kept[:first] + part
+            chunk.save(update_fields=["data"])
 
 
 def _check_open(run: Run, operation_id: str) -> None:
@@ -84,7 +108,10 @@ def _fresh(live: LiveLog, offset: int, data: bytes) -> bytes:
     if offset > live.size:
         raise OffsetConflict(offset=live.size)
     known = live.size - offset
-    if known and livelog_bytes(live, offset, offset + min(known, len(data))) != data[:known]:
+    start = max(offset - LOOK_BACK, 0)
+    stored = livelog_bytes(live, start, min(live.size, offset + len(data) + LOOK_BACK)) if known else b""
+    end = offset + min(known, len(data))
+    if known and not is_same(stored, data[:known], offset - start, end - start):
         raise OffsetConflict("Other bytes are stored there; what is stored stays.", offset=live.size)
     return data[known:]
 
@@ -103,11 +130,16 @@ def livelog_bytes(live: LiveLog, start: int, end: int) -> bytes:
     return b"".join(bytes(data) for _, data in found)[start - first : end - first]
 
 
+def livelog_readable(live: LiveLog) -> int:
+    """Where what may be shown of a growing log ends: a word that goes on may be half a secret."""
+    return live.size - unfinished_word(livelog_bytes(live, max(live.size - LOOK_BACK, 0), live.size))
+
+
 # --- reading --------------------------------------------------------------------------------------
 
 
 def livelog_read(run: Run, operation_id: str, *, offset: int) -> Reading:
-    """At most 1 MiB of an operation's newest log, from ``offset`` on; whole characters while it grows.
+    """At most 1 MiB of an operation's newest log, from ``offset`` on; while it grows, to the end of a word.
 
     Raises ``NotFound`` where nothing was ever logged.
     """
@@ -115,12 +147,13 @@ def livelog_read(run: Run, operation_id: str, *, offset: int) -> Reading:
     live = rows.order_by("-fence").first()
     if live is None:
         raise NotFound("Nothing was logged under this operation.")
+    ended = live.artifact is not None or live.fence < run.fence or operation_id not in run.state["pending"]
+    readable = live.size if ended else livelog_readable(live)
     offset = min(offset, live.size)
     look_back = min(_LOOK_BACK, offset)
-    window = livelog_bytes(live, offset - look_back, offset + READ_MAX_BYTES)
+    window = livelog_bytes(live, offset - look_back, max(min(offset + READ_MAX_BYTES, readable), offset))
     before, data = window[:look_back], window[look_back:]
     skipped = rest_of_character(before, data)
-    ended = live.artifact is not None or live.fence < run.fence or operation_id not in run.state["pending"]
     at_end = offset + len(data) == live.size
     held = 0 if ended and at_end else begun_character(data)
     data = data[skipped : len(data) - held]

@@ -89,13 +89,14 @@ _NAME_HINTS = ("passw", "passphrase", "secret", "token", "key", "credential")
 
 # Ordered from the particular to the general: where two match, the first names the secret.
 RULES: tuple[Rule, ...] = (
-    # To the end of the block where the text holds it, so that masking takes all of it.
+    # To the end of the block where the text holds it, so that masking takes all of it; else the lines that
+    # came so far, masked or not.
     Rule(
         "private_key",
         re.compile(
             r"(?P<secret>-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
             r"(?:(?s:.{0,20000}?)-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-            r"|(?:\s{1,4}[A-Za-z0-9+/=]{16,200}){0,400}))"
+            r"|(?:\s{1,4}[A-Za-z0-9+/=\[\]*]{16,200}){0,400}))"
         ),
         ("private key",),
         prefixed=False,

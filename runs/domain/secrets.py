@@ -89,15 +89,19 @@ def scan_added(files: Iterable[PatchFile], *, key: bytes = b"") -> list[Finding]
 
 def mask(text: str) -> str:
     """The text with every secret replaced: for logs, pages, mails and feedback to agents."""
-    hits = sorted(_hits(text), key=lambda hit: (hit.start, -hit.end))
     pieces: list[str] = []
     done = 0
-    for hit in hits:
-        if hit.end <= done:
+    for start, end in secret_spans(text):
+        if end <= done:
             continue
-        pieces += [text[done : max(hit.start, done)], REDACTED]
-        done = hit.end
+        pieces += [text[done : max(start, done)], REDACTED]
+        done = end
     return "".join([*pieces, text[done:]])
+
+
+def secret_spans(text: str) -> list[tuple[int, int]]:
+    """Where secrets stand in the text, in order; of two that begin at one place the longer first."""
+    return sorted(((hit.start, hit.end) for hit in _hits(text)), key=lambda span: (span[0], -span[1]))
 
 
 def mask_lines(texts: Sequence[str]) -> list[str]:

@@ -23,6 +23,9 @@ class LiveLog(models.Model):
         db_index=False,
         help_text="Its bytes, once nothing is added any more.",
     )
+    masked = models.BooleanField(
+        default=False, db_default=False, help_text="Something in it looked like a secret and was masked."
+    )
     created_at = models.DateTimeField()
 
     class Meta:

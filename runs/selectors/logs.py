@@ -20,7 +20,7 @@ from runs.domain.said import short
 from runs.domain.secrets import mask_lines
 from runs.domain.terminal import pieces, plain
 from runs.domain.vocabulary import StepState
-from runs.livelogs import livelog_bytes
+from runs.livelogs import livelog_bytes, livelog_readable
 from runs.models import Artifact, LiveLog, Run, Step
 from runs.selectors.diff import visible
 from runs.selectors.words import size
@@ -39,6 +39,7 @@ class _Source:
     read: Callable[[int, int], bytes]
     grows: bool
     download: str
+    masked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,12 @@ def run_log_page(*, run: Run, operation_id: str, params: Mapping[str, str]) -> J
     lines = _matching(source, query) if query else _before(source, _offset(params, source.size))
     first = lines[0].start if lines else 0
     newest = not query and "before" not in params
+    masked = "; what looks like a secret was masked" if source.masked else ""
     return {
         "title": short(step.label, 200) or step.tool or operation_id,
         "state": StepState(step.state).label,
         "lines": [_shown(line, text, query) for line, text in zip(lines, _masked(lines), strict=True)],
-        "note": _said(source, lines, query),
+        "note": _said(source, lines, query) + masked,
         "earlier": f"?before={first}" if first and not query else "",
         "newest": "" if newest else "?",
         "download": source.download,
@@ -87,11 +89,13 @@ def _source(run: Run, step: Step) -> _Source:
     live = LiveLog.objects.select_related("artifact").filter(run=run, operation_id=step.operation_id)
     newest = live.order_by("-fence").first()
     if newest is not None and newest.artifact is None:
+        grows = step.state in (StepState.PENDING, StepState.RUNNING)
         return _Source(
-            size=newest.size,
+            size=livelog_readable(newest) if grows else newest.size,
             read=lambda start, end: livelog_bytes(newest, start, end),
-            grows=step.state in (StepState.PENDING, StepState.RUNNING),
+            grows=grows,
             download=reverse("api:log", args=[run.pk, step.operation_id]),
+            masked=newest.masked,
         )
     kept = newest.artifact if newest else Artifact.objects.filter(run=run, pk=step.output_artifact_id).first()
     if kept is None:
@@ -101,6 +105,7 @@ def _source(run: Run, step: Step) -> _Source:
         read=lambda start, end: _of_file(kept, start, end),
         grows=False,
         download=reverse("artifact", args=[kept.pk]),
+        masked=newest is not None and newest.masked,
     )
 
 

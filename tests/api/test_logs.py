@@ -8,6 +8,7 @@ import pytest
 from django.db.models import F
 
 from runs import auth, livelogs, service, tasks, timeouts
+from runs.artifacts import artifact_path
 from runs.domain.vocabulary import Ev, PersonRole, RunStatus, StepState
 from runs.models import Artifact, Lease, LiveLog, LogChunk, Refusal
 from tests import factories
@@ -132,10 +133,10 @@ def test_a_worker_that_takes_over_begins_its_own_log_and_the_old_one_is_kept(log
     taker = factories.claim(run=holder.run)
     assert livelogs.livelogs_seal() == 1
     second = Logger(taker)
-    second.append(b"second", 0)
-    assert second.whole() == b"second"
+    second.append(b"second\n", 0)
+    assert second.whole() == b"second\n"
     kept = LiveLog.objects.order_by("fence").values_list("fence", "size", "artifact__size")
-    assert list(kept) == [(1, 12, 12), (2, 6, None)]
+    assert list(kept) == [(1, 12, 12), (2, 7, None)]
 
 
 def test_while_a_cancel_is_pending_output_is_taken_and_after_the_end_it_is_not(logger, holder):
@@ -168,3 +169,38 @@ def test_odd_addresses_are_refused_with_what_to_do(logger, query):
 
 def test_where_nothing_was_logged_there_is_nothing(logger):
     problem(logger.read(), 404, "not_found")
+
+
+TOKEN = b"AKIA" + b"Z7Q4M2X9T1B6K3WD"
+TEXT = b"key=" + TOKEN + b" used\n"
+
+
+def leaks(text: bytes) -> bool:
+    return any(TOKEN[at : at + 8] in text for at in range(len(TOKEN) - 7))
+
+
+@pytest.mark.parametrize("cut", [1, 4, 5, 13, 21, 23, 24, 25])
+def test_a_secret_in_two_pieces_is_masked_in_every_reading_and_offsets_stay(logger, cut):
+    assert logger.append(TEXT[:cut], 0).json()["offset"] == cut
+    assert not leaks(logger.whole())
+    assert logger.append(TEXT[cut:], cut).json()["offset"] == len(TEXT)
+    assert logger.append(TEXT[:cut], 0).json()["offset"] == len(TEXT), "sent again"
+    assert problem(logger.append(b"x" * cut, 0), 409, "offset_conflict")["offset"] == len(TEXT)
+    assert logger.whole() == b"key=[redacted]********** used\n"
+    stored = b"".join(bytes(chunk.data) for chunk in LogChunk.objects.order_by("start"))
+    assert not leaks(stored)
+    assert LiveLog.objects.get().masked
+
+
+def test_a_key_that_comes_line_by_line_is_masked_and_the_artifact_holds_none_of_it(logger, holder):
+    body = [f"MIIEpAIBAAKCAQEA{number:02d}xJ8Qv7Zk2Lw9Tn4Rb6Yc1".encode() for number in range(12)]
+    lines = [b"-----BEGIN RSA PRIVATE KEY-----", *body, b"-----END RSA PRIVATE KEY-----", b"done"]
+    offset = 0
+    for line in lines:
+        offset = logger.append(line + b"\n", offset).json()["offset"]
+        assert b"xJ8Qv7Zk" not in logger.whole()
+    complete(holder)
+    assert livelogs.livelogs_seal() == 1
+    assert logger.whole().endswith(b"*\n-----END RSA PRIVATE KEY-----\ndone\n")
+    assert len(logger.whole()) == offset
+    assert b"xJ8Qv7Zk" not in artifact_path(Artifact.objects.get(kind="log")).read_bytes()
