@@ -35,6 +35,19 @@ def together() -> Iterator[psycopg.Cursor[Any]]:
         yield cursor
 
 
+def ask(statement: str, words: Sequence[Any] | Json = ()) -> list[tuple[Any, ...]]:
+    """The rows of one statement, bound and, when it comes again and again, prepared by the server.
+
+    A parameter whose type its place does not tell has a cast in the text.
+    """
+    connection.ensure_connection()
+    if connection.queries_logged:  # who counts queries counts these, too
+        connection.queries_log.append({"sql": statement, "time": "0"})
+    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+        cursor.execute(statement, words)
+        return cursor.fetchall()
+
+
 def insert(cursor: psycopg.Cursor[Any], model: type[models.Model], rows: Iterable[Json], *,
            replacing: tuple[str, ...] = ()) -> None:  # fmt: skip
     """Insert rows; a column that is not given has the model's default.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
-from django.db.models.functions import Now
 
 from agentplatform.clock import database_now
 from agentplatform.ids import new_id
@@ -30,8 +29,6 @@ from runs.domain.vocabulary import CLAIMABLE, Directive, Ev, Role, RunStatus
 from runs.models import Lease, Run, WorkerAccount
 from runs.models.holds import runs_held
 from runs.models.spending import read_spending, runs_over_spend
-
-ASKED_EVERY = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +114,18 @@ class _Stops:
         whole = any(hold.covers_repository(line.repository_id) for hold in self.holds)
         return whole and line.role != Role.GIT_INTEGRATION
 
-    def over(self, line: store.Line, holds: list[Hold], policy: Json) -> Q:
-        """Runs of this line that are not to be claimed now.
+    def over(self, line: store.Line, holds: list[Hold], policy: Json) -> Q | None:
+        """Runs of this line that are not to be claimed now; None where nothing stops any.
 
         A cancelled one is: somebody must ask the provider whether it had a pull request. And opening a pull
         request costs nothing.
         """
-        held = runs_held(holds) & ~Q(directive=Directive.CANCEL.value)
-        if line.role == Role.GIT_INTEGRATION:
+        held = runs_held(holds) & ~Q(directive=Directive.CANCEL.value) if holds else None
+        caps = {} if line.role == Role.GIT_INTEGRATION else caps_of(policy, self.platform_cap)
+        if not caps:
             return held
-        return held | runs_over_spend(line.repository_id, caps_of(policy, self.platform_cap), self.spent)
+        over = runs_over_spend(line.repository_id, caps, self.spent)
+        return over if held is None else held | over
 
 
 _NONE: Final = _Stops([], None, {})
@@ -138,17 +137,10 @@ def _stops_now() -> _Stops:
 
 def _note_asking(worker: WorkerAccount, *, offers: list[str], isolation: str, version: str) -> None:
     """Who asks for work, when, and what for: once in a while, for a waiting claim asks again and again."""
-    said = {
-        "offers": offers,
-        "isolation": isolation or worker.isolation,
-        "version": version or worker.version,
-    }
-    changed = any(getattr(worker, name) != value for name, value in said.items())
-    long_ago = Q(last_asked_at__isnull=True) | Q(last_asked_at__lt=Now() - ASKED_EVERY)
-    rows = WorkerAccount.objects.filter(pk=worker.pk)
-    (rows if changed else rows.filter(long_ago)).update(last_asked_at=Now(), **said)
-    for name, value in said.items():
-        setattr(worker, name, value)
+    worker.offers = offers
+    worker.isolation = isolation or worker.isolation
+    worker.version = version or worker.version
+    store.note_asking(worker.pk, offers=offers, isolation=worker.isolation, version=worker.version)
 
 
 def _taken_meanwhile(worker: WorkerAccount, key: str) -> Claim | None:
@@ -202,14 +194,13 @@ def _take(
         if not _has_room(line.repository_id, policy["max_concurrent_runs"]):
             return None
         held_back = line.role == Role.GIT_INTEGRATION and _is_full(line.repository_id, policy)
-        run = store.lock_foremost(line, labels=labels, pr_begun=held_back, stopped=stopped)
-        if run is None:
+        locked = store.lock_foremost(line, labels=labels, pr_begun=held_back, stopped=stopped)
+        if locked is None:
             return None
+        run_id, status = locked
         facts = {"lease_id": new_id("lease"), "roles": roles, "claim_key": key}
-        command = Command(
-            Ev.LEASE_ACQUIRED, {}, _as_owner(principal, RunStatus(run.status)), key="", facts=facts
-        )
-        outcome = service.apply_event(run.pk, command)
+        owner = _as_owner(principal, RunStatus(status))
+        outcome = service.apply_event(run_id, Command(Ev.LEASE_ACQUIRED, {}, owner, key="", facts=facts))
         if outcome.lease is None:
             return None
         return _claim(outcome.lease, outcome.run)

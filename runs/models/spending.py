@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-from django.db import connection, models
+from django.db import models
 from django.db.models import Q
 
+from agentplatform.rows import ask
 from runs.domain.holds import Covered
 from runs.domain.spending import SpendScope, Spent, reached
 
@@ -37,7 +38,8 @@ class DaySpend(models.Model):
 
 _TOTALS: Final = """
 SELECT scope, key, sum(amount) FROM day_spend
-WHERE day = (clock_timestamp() AT TIME ZONE 'UTC')::date - %s AND (%s::text[] IS NULL OR key = ANY(%s))
+WHERE day = (clock_timestamp() AT TIME ZONE 'UTC')::date - %s::int
+    AND (%s::text[] IS NULL OR key = ANY(%s::text[]))
 GROUP BY scope, key
 UNION ALL
 SELECT 'cap', '', (
@@ -54,9 +56,7 @@ def read_spending(
 
     ``keys`` narrows it to these; at most ``SHARDS`` rows are read for each.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_TOTALS, [days_ago, keys, keys])
-        found = {(scope, key): amount for scope, key, amount in cursor.fetchall()}
+    found = {(scope, key): amount for scope, key, amount in ask(_TOTALS, [days_ago, keys, keys])}
     return found.pop(("cap", "")), found
 
 

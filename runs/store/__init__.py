@@ -6,7 +6,14 @@ modules named in the import rules may call this; decisions are made in ``runs.do
 
 from runs.store.bell import BELL, TO_CLAIM, ring, watch_run
 from runs.store.chain import hash_of, lease_token, mac
-from runs.store.claims import Line, claimable_lines, lock_claim_key, lock_foremost, seconds_to_next
+from runs.store.claims import (
+    Line,
+    claimable_lines,
+    lock_claim_key,
+    lock_foremost,
+    note_asking,
+    seconds_to_next,
+)
 from runs.store.holds import end_hold, holds_in_force, insert_hold, lock_holds, share_holds
 from runs.store.locks import lock_repository, lock_run, lock_task
 from runs.store.outbox import (
@@ -82,6 +89,7 @@ __all__ = [
     "lock_run",
     "lock_task",
     "mac",
+    "note_asking",
     "outcome_of",
     "pass_on",
     "publish",

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import Q
 
+from agentplatform.rows import ask
 from runs.domain.vocabulary import Role
 from runs.models import Run
 
@@ -63,13 +64,32 @@ WHERE %(repositories)s::text[] IS NULL OR l.repository_id = ANY (%(repositories)
 ORDER BY l.begun DESC,
     CASE WHEN NOT l.begun THEN floor(foremost.priority + (
         extract(epoch FROM clock_timestamp())
-        - greatest(foremost.queue_key + foremost.priority * %(level)s, turn.at)
-    ) / %(level)s) END DESC,
+        - greatest(foremost.queue_key + foremost.priority * %(level)s::int, turn.at)
+    ) / %(level)s::int) END DESC,
     turn.at NULLS FIRST, foremost.queue_key, foremost.id
 """
 
 #: Labels say what a sandbox offers; the git integration has none, and runs nothing.
 _UNLABELLED: Final = Role.GIT_INTEGRATION.value
+
+
+_ASKED: Final = """
+UPDATE worker_accounts
+SET last_asked_at = clock_timestamp(),
+    offers = %(offers)s::varchar[], isolation = %(isolation)s, version = %(version)s
+WHERE id = %(worker)s AND (
+    last_asked_at IS NULL OR last_asked_at < clock_timestamp() - interval '5 seconds'
+    OR (offers, isolation, version) IS DISTINCT FROM
+        (%(offers)s::varchar[], %(isolation)s::varchar, %(version)s::varchar)
+)
+RETURNING id
+"""
+
+
+def note_asking(worker_id: str, *, offers: Sequence[str], isolation: str, version: str) -> None:
+    """Who asked for work, when, and what it said of itself: when that changed, or once in 5 seconds."""
+    words = {"worker": worker_id, "offers": list(offers), "isolation": isolation, "version": version}
+    ask(_ASKED, words)
 
 
 def claimable_lines(
@@ -87,65 +107,80 @@ def claimable_lines(
         "unlabelled": _UNLABELLED,
         "level": SECONDS_PER_PRIORITY,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(_LINES, words)
-        return [Line(*row) for row in cursor.fetchall()]
+    return [Line(*row) for row in ask(_LINES, words)]
 
 
 def seconds_to_next(*, roles: Sequence[str]) -> float | None:
     """Until the next backoff of a run for these roles is over; None where there is none. One query."""
     statement = """
         SELECT extract(epoch FROM not_before - clock_timestamp())::float FROM runs
-        WHERE claim_role <> '' AND claim_role = ANY (%s) AND not_before > clock_timestamp()
+        WHERE claim_role <> '' AND claim_role = ANY (%s::text[]) AND not_before > clock_timestamp()
         ORDER BY not_before LIMIT 1
     """
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [list(roles)])
-        row = cursor.fetchone()
-    return None if row is None else max(row[0], 0.0)
+    rows = ask(statement, [list(roles)])
+    return max(rows[0][0], 0.0) if rows else None
 
 
-def lock_foremost(line: Line, *, labels: Sequence[str], stopped: Q, pr_begun: bool = False) -> Run | None:
-    """The foremost run of a line that is not ``stopped`` and that nobody else has in hand, locked; its task
-    comes along unlocked.
+_IN_LINE: Final = """
+    r.claim_role <> '' AND r.claim_role = %s AND r.begun = %s AND r.repository_id = %s
+    AND (r.needs <@ %s::varchar[] OR r.claim_role = %s)
+    AND (r.not_before IS NULL OR r.not_before <= clock_timestamp())
+    AND (NOT %s OR (r.state->>'pr_begun')::boolean)
+"""
+
+
+def lock_foremost(
+    line: Line, *, labels: Sequence[str], stopped: Q | None = None, pr_begun: bool = False
+) -> tuple[str, str] | None:
+    """The foremost run of a line that is not ``stopped`` and that nobody else has in hand, locked: its id and
+    status.
 
     Whether it may be claimed is looked at again under the lock. With ``pr_begun`` only those count whose
     pull request was begun: a limit that is reached keeps all others in.
     """
-    able = Q(needs__contained_by=list(labels)) | Q(claim_role=_UNLABELLED)
-    due = Q(not_before__isnull=True) | Q(not_before__lte=Now())
-    begun_alone = Q(state__pr_begun=True) if pr_begun else Q()
-    in_line = Run.objects.exclude(claim_role="").filter(
-        able,
-        due,
-        begun_alone,
-        ~stopped,
-        claim_role=line.role,
-        begun=line.begun,
-        repository_id=line.repository_id,
-    )
+    able = [line.role, line.begun, line.repository_id, list(labels), _UNLABELLED, pr_begun]
+    free, words = _not_stopped(stopped)
     passed_over: list[str] = []
-    while run_id := _reserve(in_line.exclude(pk__in=passed_over)):
-        mine = in_line.filter(pk=run_id).select_related("task")
-        if run := mine.select_for_update(of=("self",), skip_locked=True, no_key=True).first():
-            return run
+    while reserved := ask(_reserving(free), [*able, *words, passed_over]):
+        ((run_id,),) = reserved
+        if locked := ask(_locking(free), [*able, *words, run_id]):
+            ((status,),) = locked
+            return run_id, status
         passed_over.append(run_id)
     return None
 
 
-def _reserve(in_line: QuerySet[Run]) -> str | None:
-    """The first of these runs that no other claim has in hand; to the end of the transaction it is ours.
+def _reserving(free: str) -> str:
+    """The first run in line that no other claim has in hand; to the end of the transaction it is ours.
 
     By an advisory lock and not by the row's own: SKIP LOCKED does wait, for a row that changed since the
     statement began, and leaves a lock on each that it looked at; claimers of one line would meet there.
     The inner query yields rows one by one as they stand in line, the outer takes the first that is free.
     """
-    inner, words = in_line.order_by("queue_key", "id").values("id").query.sql_with_params()
-    lock = "pg_try_advisory_xact_lock(hashtextextended(in_line.id, 0))"
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT id FROM ({inner} OFFSET 0) in_line WHERE {lock} LIMIT 1", words)  # noqa: S608
-        row = cursor.fetchone()
-    return row[0] if row else None
+    return f"""
+        SELECT id FROM (
+            SELECT r.id FROM runs r WHERE {_IN_LINE} {free} AND r.id <> ALL (%s::varchar[])
+            ORDER BY r.queue_key, r.id OFFSET 0
+        ) in_line WHERE pg_try_advisory_xact_lock(hashtextextended(id, 0)) LIMIT 1
+    """  # noqa: S608  our own words
+
+
+def _locking(free: str) -> str:
+    return f"""
+        SELECT r.status FROM runs r WHERE {_IN_LINE} {free} AND r.id = %s
+        FOR NO KEY UPDATE OF r SKIP LOCKED
+    """  # noqa: S608
+
+
+def _not_stopped(stopped: Q | None) -> tuple[str, list[Any]]:
+    """The condition as text and its words; Django need say it only where something is stopped at all."""
+    if stopped is None:
+        return "", []
+    try:
+        text, words = Run.objects.filter(stopped).order_by().values("id").query.sql_with_params()
+    except EmptyResultSet:  # Django sees that it can be no run
+        return "", []
+    return f"AND NOT EXISTS (SELECT FROM ({text}) stopped WHERE stopped.id = r.id)", list(words)
 
 
 def lock_claim_key(worker_id: str, key: str) -> None:

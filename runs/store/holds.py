@@ -11,7 +11,7 @@ from typing import Final
 from django.db import connection
 
 from agentplatform.ids import new_id
-from agentplatform.rows import together
+from agentplatform.rows import ask, together
 from runs.domain.facts import CONTROL_PLANE, Event, stamp
 from runs.domain.holds import Hold as HoldFacts
 from runs.domain.holds import set_facts
@@ -31,13 +31,13 @@ def lock_holds() -> None:
 
 def share_holds() -> None:
     """Claim beside other claims, but beside no hold that is being set. Before every row in the lock order."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", [_GATE])
+    ask("SELECT pg_advisory_xact_lock_shared(%s::bigint)", [_GATE])
 
 
 def holds_in_force() -> list[HoldFacts]:
-    """Every hold in force, oldest first. One query."""
-    return [row.as_fact() for row in Hold.objects.in_force()]
+    """Every hold in force, oldest first. One query where there is none, as nearly always, else two."""
+    ((stands,),) = ask("SELECT EXISTS (SELECT FROM holds WHERE lifted_at IS NULL)")
+    return [row.as_fact() for row in Hold.objects.in_force()] if stands else []
 
 
 def insert_hold(hold: Hold) -> HoldFacts:

@@ -11,10 +11,10 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 
-from django.db import connection
 from django.db.models import DateTimeField, Func, Max, Sum
 
 from agentplatform.clock import database_now, present
+from agentplatform.rows import ask, columns_of, instance
 from runs.domain.facts import Artifact, Event, Json
 from runs.domain.policy import Effective, Level, effective
 from runs.domain.retry import History
@@ -61,10 +61,8 @@ SELECT jsonb_agg(to_jsonb(level) ORDER BY depth DESC) FROM levels level
 
 def effective_policy(repository_id: str) -> Effective:
     """The repository's policy chain, combined; one query."""
-    with connection.cursor() as cursor:
-        cursor.execute(_LEVELS, [repository_id])
-        (text,) = cursor.fetchone()
-    return levels_of(text)
+    ((levels,),) = ask(_LEVELS, [repository_id])
+    return levels_of(levels)
 
 
 @lru_cache(maxsize=256)
@@ -132,7 +130,9 @@ def lease_and_clock(run_id: str) -> tuple[Lease | None, datetime]:
 
 def active_lease(run_id: str) -> Lease | None:
     """The lease in force, or None. Read it after the run's lock: a takeover may have happened meanwhile."""
-    return Lease.objects.filter(run_id=run_id, ended_at__isnull=True).first()
+    columns = columns_of(Lease, "l")
+    rows = ask(f"SELECT {columns} FROM run_leases l WHERE run_id = %s AND ended_at IS NULL", [run_id])  # noqa: S608
+    return instance(Lease, rows[0]) if rows else None
 
 
 def holds(lease: Lease, account: str, token: str, now: datetime) -> bool:
