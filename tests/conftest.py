@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from django.conf import settings
+from django.core.cache import cache
 from django.db import connection
 from django.test import TransactionTestCase
 from pytest_django import DjangoDbBlocker
@@ -40,6 +41,12 @@ def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBl
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", _restore_pristine)
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> None:
+    """What a process keeps for some seconds, such as the number of reviews, is not the next test's."""
+    cache.clear()
 
 
 @pytest.fixture(scope="session")

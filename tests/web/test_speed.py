@@ -11,6 +11,7 @@ import time
 
 import pytest
 from django.conf import settings
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -46,8 +47,10 @@ LISTS = (
 FAILURE = {"category": "TOOL_FAILED", "reason": "tool", "summary": "The compiler broke in zoneinfo."}
 
 
-def asked(client: Client, path: str) -> tuple[int, float]:
-    """Queries and milliseconds of one answer."""
+def asked(client: Client, path: str, *, first: bool = False) -> tuple[int, float]:
+    """Queries and milliseconds of one answer; of the ``first`` nothing is kept that it could use."""
+    if first:
+        cache.clear()
     begun = time.perf_counter()
     with CaptureQueriesContext(connection) as queries:
         assert client.get(path).status_code == 200
@@ -60,7 +63,7 @@ def test_lists_and_home_take_the_same_queries_however_many_there_are(client: Cli
     waiting = make.run_in(RunStatus.WAITING_FOR_APPROVAL)
     done, broken, idle = make.run_in(RunStatus.SUCCEEDED), make.run_in(RunStatus.EXECUTING), make.queued_run()
     broken.post(Ev.NON_RETRYABLE_FAILURE, failure=FAILURE)
-    few = {path: asked(client, path)[0] for path in (*LISTS, "/?days=90")}
+    few = {path: asked(client, path, first=True)[0] for path in (*LISTS, "/?days=90")}
     url = owner_url(settings.DATABASES["default"]["NAME"])
     for run in (done.run, broken.run, idle):
         copy_runs(url, run.pk, run.task_id, first=1, count=count // 3, spread_seconds=20)
@@ -68,8 +71,8 @@ def test_lists_and_home_take_the_same_queries_however_many_there_are(client: Cli
     assert Run.objects.count() >= count
     times = {}
     for path, queries_before in few.items():
-        found = [asked(client, path) for _ in range(TRIES if count > 1_000 else 1)]
-        assert {queries for queries, _ in found} == {queries_before}, path
+        found = [asked(client, path, first=n == 0) for n in range(TRIES if count > 1_000 else 1)]
+        assert max(queries for queries, _ in found) <= queries_before, path
         times[path] = statistics.median(took for _, took in found)
     if count > 1_000:
         sys.stdout.write("".join(f"{took:8.0f} ms  {path}\n" for path, took in times.items()))
@@ -82,10 +85,10 @@ def test_a_long_story_opens_in_windows(client: Client, count: int) -> None:
     person = make.person(PersonRole.OPERATOR)
     client.force_login(person)
     client.post(f"/runs/{holder.run_id}/note/", {"text": "Look here."})
-    few, _ = asked(client, f"/runs/{holder.run_id}/")
+    few, _ = asked(client, f"/runs/{holder.run_id}/", first=True)
     copy_events(owner_url(settings.DATABASES["default"]["NAME"]), holder.run_id, "note_added", count=count)
     found = [asked(client, f"/runs/{holder.run_id}/") for _ in range(5)]
-    assert {queries for queries, _ in found} == {few}
+    assert max(queries for queries, _ in found) <= few + 1  # for its landmarks, where it comes in windows
     took = statistics.median(milliseconds for _, milliseconds in found)
     sys.stdout.write(f"{took:8.0f} ms  a run of {count:,} events\n")
     assert took < STORY_MS
