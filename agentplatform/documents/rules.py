@@ -18,7 +18,8 @@ _GUARDS_INTRO = (
 )
 _POLICY_INTRO = (
     "A policy is a named JSON object of these fields, in versions. A repository has one; it may inherit "
-    "another, which may only be tightened: the last column says how two levels meet. A field that no "
+    "another, and [rules](../repositories.md#policies-by-pattern) put others over it. Each may only be "
+    "tightened: the last column says how two levels meet. A field that no "
     "level sets has the default, which is no ceiling. A task's contract may be stricter still, never "
     "laxer."
 )

@@ -20,7 +20,7 @@ from runs.admin.lists import by_word
 from runs.domain.errors import Refusal
 from runs.domain.policy import check_values
 from runs.domain.strict_json import parse
-from runs.selectors.policies import policy_difference, policy_effects
+from runs.selectors.policies import MOST_SHOWN, names_fitting, policy_difference, policy_effects
 
 
 @admin.register(models.Repository)
@@ -29,13 +29,44 @@ class RepositoryAdmin(Managed):
 
     list_display = ("name", "provider", "url", "base_branch", "policy", "archived_at")
     list_select_related = ("policy",)
-    list_filter = (by_word("provider", models.Repository.PROVIDERS),)
+    list_filter = (
+        by_word("provider", models.Repository.PROVIDERS),
+        ("archived_at", admin.EmptyFieldListFilter),
+    )
     search_fields = ("name", "id__exact", "url")
     autocomplete_fields = ("policy",)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Tasks name it for ever; archive it instead."""
         return False
+
+
+@admin.register(models.PolicyRule)
+class PolicyRuleAdmin(Managed):
+    """Policies over repositories by patterns of their names, the nearest last."""
+
+    list_display = ("pattern", "policy", "position", "created_at")
+    list_select_related = ("policy",)
+    search_fields = ("pattern", "policy__name")
+    autocomplete_fields = ("policy",)
+    readonly_fields = ("fits",)
+
+    @admin.display(description="fits now")
+    def fits(self, rule: models.PolicyRule) -> str:
+        """The repositories that it holds for."""
+        return _listed(names_fitting(rule=rule)) if rule.pk else "Shown once it is saved."
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:  # noqa: FBT001  Django's signature
+        """Say at once for which repositories it holds."""
+        super().save_model(request, obj, form, change)
+        rule = models.PolicyRule.objects.get(pk=obj.pk)  # the database makes the pattern that it compares
+        messages.info(request, f"It holds for {_listed(names_fitting(rule=rule))}")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    count = "1 repository" if len(names) == 1 else f"{len(names)} repositories"
+    return f"{count}: {', '.join(names[:MOST_SHOWN])}{more}." if names else "no repository yet."
 
 
 class PolicyVersionInline(HistoryInline):

@@ -26,6 +26,7 @@ from runs.domain.display import Display
 from runs.domain.errors import all_refusals
 from runs.domain.facts import Json
 from runs.domain.holds import HoldScope
+from runs.domain.policy import VIA
 from runs.domain.vocabulary import (
     ApprovalStatus,
     ArtifactKind,
@@ -288,7 +289,12 @@ _REPOSITORY: Final = shape(
     url=TEXT,
     provider=TEXT,
     base_branch=TEXT,
-    policy=shape(version=TEXT, values=ANY_OBJECT, origins=mapping(many(TEXT))),
+    policy=shape(
+        version=TEXT,
+        values=ANY_OBJECT,
+        origins=mapping(many(TEXT)),
+        levels=many(shape(policy=TEXT, version=WHOLE, via=one_of(VIA), pattern=or_null(TEXT))),
+    ),
     spent_today_usd=MONEY,
     created_at=TIME,
     archived_at=or_null(TIME),

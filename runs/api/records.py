@@ -80,7 +80,15 @@ def _repository(row: Repository, policy: Effective, spent: Decimal) -> Json:
         "url": without_password(row.url),
         "provider": row.provider,
         "base_branch": row.base_branch,
-        "policy": {"version": policy.version, "values": policy.values, "origins": policy.origins},
+        "policy": {
+            "version": policy.version,
+            "values": policy.values,
+            "origins": policy.origins,
+            "levels": [
+                {"policy": one.name, "version": one.number, "via": one.via, "pattern": one.pattern or None}
+                for one in policy.levels
+            ],
+        },
         "spent_today_usd": plain(spent.normalize()),
         "created_at": stamp(row.created_at),
         "archived_at": shapes.at(row.archived_at),

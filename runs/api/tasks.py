@@ -96,10 +96,10 @@ def _filtered(rows: QuerySet[Task], query: Query, principal: Principal) -> Query
 
 
 def _repository(name: Any, principal: Principal) -> Repository:
-    """By id or name, among those the caller may know of and that still take work."""
+    """By id or name, among those the caller may know of."""
     found = None
     if isinstance(name, str) and name:
-        found = Repository.objects.filter(Q(pk=name) | Q(name=name), archived_at__isnull=True).first()
+        found = Repository.objects.filter(Q(pk=name) | Q(name=name)).first()
     if found is None or not may(principal, Action.READ, found.pk):
         raise Invalid({"repository": ["is not the name or id of a repository here"]})
     return found

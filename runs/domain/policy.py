@@ -238,22 +238,33 @@ STRICTER: Final[dict[str, Pair]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Effective:
-    """The policy in force: values, each field's origins (names of policies), and a version text."""
-
-    values: Json
-    origins: dict[str, list[str]]
-    version: str
+#: How a policy comes to hold for a repository.
+VIA: Final = ("own", "pattern", "inherited")
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One policy of the chain, from the platform down to the repository's own."""
+    """One policy of the chain, from the platform down to the repository's own.
+
+    ``via`` says how it comes to hold: ``own`` (the repository names it), ``pattern`` (a rule puts it over
+    names such as this), ``inherited`` (one of those inherits from it).
+    """
 
     name: str
     number: int
     values: Json
+    via: str = "own"
+    pattern: str = ""  #: of the rule, where it came by one
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The policy in force: values, each field's origins (names of policies), a version text, the levels."""
+
+    values: Json
+    origins: dict[str, list[str]]
+    version: str
+    levels: tuple[Level, ...] = ()
 
 
 def effective(levels: Sequence[Level]) -> Effective:
@@ -272,7 +283,7 @@ def effective(levels: Sequence[Level]) -> Effective:
         values[name] = {**default, **merged} if isinstance(default, dict) else merged
         origins[name] = [level.name for level in setters] or ["built-in"]
     version = "/".join(f"{level.name}@{level.number}" for level in levels) or "built-in"
-    return Effective(values, origins, version)
+    return Effective(values, origins, version, tuple(levels))
 
 
 def check_values(values: Mapping[str, Any]) -> dict[str, list[str]]:

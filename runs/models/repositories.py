@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
+from django.db.models import F, Func, Value
+from django.db.models.functions import Replace
 
 from agentplatform.ids import new_id
 
@@ -10,6 +14,15 @@ from agentplatform.ids import new_id
 def repository_id() -> str:
     """A new repository's id."""
     return new_id("repo")
+
+
+def _like(field: str) -> Func:
+    """The text of a glob as LIKE knows it."""
+    steps = (("\\", "\\\\"), ("%", "\\%"), ("_", "\\_"), ("*", "%"), ("?", "_"))
+    found: Any = F(field)
+    for before, after in steps:
+        found = Replace(found, Value(before), Value(after))
+    return found  # type: ignore[no-any-return]
 
 
 class Policy(models.Model):
@@ -50,6 +63,42 @@ class PolicyVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.policy}@{self.number}"
+
+
+class PolicyRule(models.Model):
+    """Puts a policy over every repository whose name fits a pattern, whenever it was brought in.
+
+    All rules that fit hold, and each can only tighten. Where two say things of which only one can hold, the
+    one with the higher position is nearer to the repository; the repository's own policy is the nearest.
+    """
+
+    pattern = models.CharField(
+        max_length=200,
+        help_text="Of names: * stands for any characters, slashes too, ? for one. Example: acme/pay-*",
+    )
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="rules")
+    position = models.PositiveIntegerField(
+        default=100, help_text="Higher is nearer to the repository; of equals, the newer rule."
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    #: The pattern for LIKE, made by the database, so that it can never be another's.
+    name_like = models.GeneratedField(
+        expression=_like("pattern"), output_field=models.CharField(max_length=401), db_persist=True
+    )
+
+    class Meta:
+        db_table = "policy_rules"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["pattern", "policy"],
+                name="one_rule_per_pattern",
+                violation_error_message="There is this rule already.",
+            )
+        ]
+        ordering = ["position", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.pattern} → {self.policy}"
 
 
 class Repository(models.Model):

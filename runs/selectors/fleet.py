@@ -1,4 +1,4 @@
-"""Repositories with their policies, workers with what they hold, the lifecycle with what stands where."""
+"""Workers with what they hold, the lifecycle with what stands where."""
 
 from __future__ import annotations
 
@@ -7,111 +7,19 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count
 from django.urls import reverse
 
 from agentplatform.clock import database_now
 from runs.auth import Principal, visible_repositories
 from runs.domain.diagram import svg
-from runs.domain.errors import NotFound
 from runs.domain.facts import Json
-from runs.domain.policy import Effective
-from runs.domain.vocabulary import ACTIVE, CLAIMABLE, OWNER, Role, RunStatus
-from runs.models import Lease, Repository, Run, WorkerAccount
-from runs.selectors.policies import effective_policies
-from runs.selectors.runs import run_rows, visible_runs, visible_surroundings
-from runs.selectors.words import brief_id, joined, when
+from runs.domain.vocabulary import CLAIMABLE, OWNER, Role, RunStatus
+from runs.models import Lease, Run, WorkerAccount
+from runs.selectors.runs import visible_runs
+from runs.selectors.words import joined, when
 
 ALIVE: Final = timedelta(seconds=90)
-RECENT_RUNS: Final = 10
-
-
-# --- repositories --------------------------------------------------------------------------------
-
-
-def repository_list(*, principal: Principal) -> Json:
-    """``{rows, empty}`` of /repositories/. Three queries, whatever the number of repositories."""
-    found = list(_visible(principal).select_related("policy").order_by("name"))
-    counts = dict(
-        Run.objects.filter(repository__in=[row.pk for row in found], status__in=[s.value for s in ACTIVE])
-        .values_list("repository_id")
-        .annotate(n=Count("pk"))
-    )
-    policies = effective_policies(repository_ids=[row.pk for row in found])
-    hint = "An admin adds one by name and git address; tasks name it as theirs."
-    return {
-        "rows": [_repository(row, counts.get(row.pk, 0), policies[row.pk]) for row in found],
-        "empty": {"title": "No repository yet", "hint": hint},
-    }
-
-
-def _visible(principal: Principal) -> QuerySet[Repository]:
-    ids = visible_repositories(principal)
-    return Repository.objects.all() if ids is None else Repository.objects.filter(pk__in=ids)
-
-
-def _repository(row: Repository, active: int, policy: Effective) -> Json:
-    values = policy.values
-    return {
-        "name": row.name,
-        "href": reverse("repository", args=[row.name]),
-        "url": row.url,
-        "branch": row.base_branch,
-        "policy": row.policy.name,
-        "active": f"{active:,}",
-        "active_href": f"{reverse('runs')}?repository={row.name}",
-        "auto_pr": "allowed" if values["allow_auto_pr"] else "always reviewed",
-        "ceiling": values["risk_ceiling"],
-        "archived": bool(row.archived_at),
-    }
-
-
-def repository_page(*, principal: Principal, name: str) -> Json:
-    """One repository: facts, the effective policy with where each value comes from, its newest runs.
-
-    Ten queries. Raises ``NotFound`` for one that they may not see.
-    """
-    row = _visible(principal).select_related("policy").filter(Q(name=name) | Q(pk=name)).first()
-    if row is None:
-        raise NotFound
-    policy = effective_policies(repository_ids=[row.pk])[row.pk]
-    surroundings = visible_surroundings(principal)
-    runs = visible_runs(principal).filter(repository=row).order_by("-created_at", "-pk")[:RECENT_RUNS]
-    return {
-        "name": row.name,
-        "facts": [
-            {"term": "Address", "text": row.url, "mono": True},
-            {"term": "Provider", "text": row.provider},
-            {"term": "Base branch", "text": row.base_branch, "mono": True},
-            {"term": "Policy", "text": row.policy.name},
-            {"term": "Id", "text": brief_id(row.pk), "mono": True, "copy_text": row.pk},
-        ],
-        "version": policy.version,
-        "policy": [_field(name, value, policy.origins[name]) for name, value in policy.values.items()],
-        "runs": run_rows(runs, principal=principal, surroundings=surroundings),
-        "runs_href": f"{reverse('runs')}?repository={row.name}",
-    }
-
-
-def _field(name: str, value: object, origins: list[str]) -> Json:
-    return {
-        "name": name.replace("_", " "),
-        "lines": _lines(value),
-        "origin": ", ".join(origins),
-        "built_in": origins == ["built-in"],
-    }
-
-
-def _lines(value: object) -> list[str]:
-    """A policy value in words, one line for each part."""
-    if isinstance(value, dict):
-        return [f"{name.replace('_', ' ')}: {inner}" for name, inner in value.items()] or ["none"]
-    if isinstance(value, list):
-        flat = [", ".join(part) if isinstance(part, list) else str(part) for part in value]
-        return flat or ["none"]
-    if isinstance(value, bool):
-        return ["yes" if value else "no"]
-    return ["no limit" if value is None else str(value)]
 
 
 # --- workers -------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ def follow_up(row: PullRequest, *, life_is_red: bool, rule: str) -> Task | None:
     A pull request that was opened while its run was being cancelled leads to the question whether to close
     it (lifecycle contract, section 9), whatever the policy says.
     """
+    if row.repository.archived_at:
+        return None  # it takes no tasks, and its pull requests are read-only
     if row.run.directive == Directive.CANCEL:
         return _made(row, f"{_KEY}{row.pk}-cancelled", _cancelled(row), submit=False)
     task = row.run.task

@@ -43,7 +43,7 @@ def task_create(
     """Make a task (DRAFT), and submit it when ``data["submit"]`` is true. Returns (task, made now).
 
     The same key with the same body answers with the same task. Raises ``Invalid``, ``DuplicateTask``,
-    ``IdempotencyKeyReused``.
+    ``IdempotencyKeyReused``, ``NotAllowedNow`` where the repository is archived.
     """
     contract = normalise({**data, "repository": repository.name})
     contract["base_branch"] = contract["base_branch"] or repository.base_branch
@@ -56,6 +56,7 @@ def task_create(
     request = fingerprint([contract, dedupe_key, bool(data.get("submit"))])
     if key and (earlier := Task.objects.filter(created_by_id=by.account, idempotency_key=key).first()):
         return _same_request(earlier, request), False
+    _check_open(repository)
     try:
         with transaction.atomic():
             task = Task(
@@ -73,6 +74,11 @@ def task_create(
     except IntegrityError as error:
         return _lost_the_race(error, by=by, key=key, dedupe=(repository, dedupe_key), request=request), False
     return task, True
+
+
+def _check_open(repository: Repository) -> None:
+    if repository.archived_at:
+        raise NotAllowedNow(f"{repository.name} is archived and takes no new tasks.")
 
 
 def _same_request(task: Task, request: str) -> Task:
@@ -151,6 +157,7 @@ def task_delete(*, task_id: str) -> None:
 def task_submit(*, task_id: str, by: Caller) -> Task:
     """Validate a draft against its repository's policy; REJECTED with all reasons, or RUNNING with a run."""
     task = store.lock_task(task_id)
+    _check_open(task.repository)
     _submit(task, by)
     return task
 

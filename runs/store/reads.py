@@ -16,11 +16,12 @@ from django.db.models import DateTimeField, Func, Max, Sum
 from agentplatform.clock import database_now, present
 from agentplatform.rows import ask, columns_of, instance
 from runs.domain.facts import Artifact, Event, Json
-from runs.domain.policy import Effective, Level, effective
+from runs.domain.policy import Effective, effective
 from runs.domain.retry import History
 from runs.domain.state import RunState
 from runs.models import Artifact as ArtifactRow
 from runs.models import Lease, Policy, PolicyVersion, Run, RunEvent
+from runs.models.chains import LEVELS, POLICY_CHAIN, read_levels
 from runs.store import chain
 from runs.store.bell import ring
 
@@ -33,43 +34,24 @@ class Surroundings:
     policy: Effective
 
 
+_LEVELS: Final = f"WITH RECURSIVE {POLICY_CHAIN.format(repositories='= %(id)s')} SELECT {LEVELS}"
+
+
 def surroundings(run: Run) -> Surroundings:
     """Contract of the run's task and the policy in force now."""
     return Surroundings(run.task.contract, effective_policy(run.repository_id))
 
 
-#: The repository's policies, from its own up to the platform's; ``{repository}`` is an id or a query for it.
-POLICY_CHAIN: Final = """
-chain AS (
-    SELECT p.id, p.name, p.inherits_id, 0 AS depth FROM policies p
-    JOIN repositories r ON r.policy_id = p.id WHERE r.id = {repository}
-    UNION ALL
-    SELECT p.id, p.name, p.inherits_id, c.depth + 1 FROM policies p
-    JOIN chain c ON p.id = c.inherits_id WHERE c.depth < 20
-), levels AS (
-    SELECT c.name, c.depth, coalesce(v.number, 0) AS number, coalesce(v.values, '{{}}') AS values FROM chain c
-    LEFT JOIN LATERAL (
-        SELECT number, values FROM policy_versions WHERE policy_id = c.id ORDER BY number DESC LIMIT 1
-    ) v ON true
-)
-"""
-_LEVELS: Final = f"""
-WITH RECURSIVE {POLICY_CHAIN.format(repository="%s")}
-SELECT jsonb_agg(to_jsonb(level) ORDER BY depth DESC) FROM levels level
-"""  # noqa: S608  our own words
-
-
 def effective_policy(repository_id: str) -> Effective:
     """The repository's policy chain, combined; one query."""
-    ((levels,),) = ask(_LEVELS, [repository_id])
+    ((levels,),) = ask(_LEVELS, {"id": repository_id})
     return levels_of(levels)
 
 
 @lru_cache(maxsize=256)
 def levels_of(text: str | None) -> Effective:
     """The policy that these levels make, given as JSON from the platform's down; for reading only."""
-    rows = json.loads(text or "[]")
-    return effective([Level(row["name"], row["number"], row["values"]) for row in rows])
+    return effective(read_levels(json.loads(text or "[]")))
 
 
 def add_policy_version(policy: Policy, values: Json, *, by: str) -> PolicyVersion:

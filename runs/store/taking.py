@@ -15,8 +15,9 @@ from runs.domain.errors import NotFound
 from runs.domain.facts import Artifact, Event, Json
 from runs.domain.state import Changes
 from runs.models import Lease, Run
+from runs.models.chains import LEVELS, POLICY_CHAIN
 from runs.store.locks import lock_run_text, locked_run
-from runs.store.reads import POLICY_CHAIN, Surroundings, artifacts_of, find_keys, levels_of
+from runs.store.reads import Surroundings, artifacts_of, find_keys, levels_of
 
 #: What a decision looks at of a stored step.
 STEP_NAMES: Final = ("operation_id", "state", "tool", "label", "exit_code", "summary", "output_artifact_id")
@@ -108,11 +109,11 @@ def _read(text: str | None) -> list[Json]:
 
 @lru_cache(maxsize=1)
 def _read_text() -> str:
-    chain = POLICY_CHAIN.format(repository="(SELECT repository_id FROM runs WHERE id = %(run)s)")
+    chain = POLICY_CHAIN.format(repositories="= (SELECT repository_id FROM runs WHERE id = %(run)s)")
     return f"""
         WITH RECURSIVE {chain}
         SELECT clock_timestamp(),
-            (SELECT jsonb_agg(to_jsonb(level) ORDER BY depth DESC) FROM levels level),
+            {LEVELS},
             ARRAY(SELECT idempotency_key FROM run_events
                 WHERE run_id = %(run)s AND idempotency_key = ANY(%(keys)s::text[])),
             (SELECT jsonb_agg({_object("a", ARTIFACT_NAMES)}) FROM artifacts a

@@ -21,9 +21,10 @@ from runs.selectors.events import run_events as read_events
 from runs.selectors.evidence import find_artifact, run_evidence, run_patch, run_report
 from runs.selectors.export import runs_csv
 from runs.selectors.figures import run_figures
-from runs.selectors.fleet import lifecycle_page, repository_list, repository_page, worker_list
+from runs.selectors.fleet import lifecycle_page, worker_list
 from runs.selectors.home import home_page
 from runs.selectors.logs import run_log_page
+from runs.selectors.repositories import repository_list, repository_page
 from runs.selectors.run_page import result_tab, run_head
 from runs.selectors.runs import run_list
 from runs.selectors.steps import run_steps
@@ -189,7 +190,8 @@ def artifact(request: HttpRequest, artifact_id: str) -> FileResponse:
 @require_safe
 def repositories(request: HttpRequest) -> HttpResponse:
     """The repositories."""
-    return render(request, "runs/repositories.html", repository_list(principal=principal_of(request)))
+    found = repository_list(principal=principal_of(request), params=request.GET.dict())
+    return render(request, "runs/repositories.html", found)
 
 
 @page
