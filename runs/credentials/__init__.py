@@ -1,15 +1,17 @@
 """Secrets of repositories: read from a file or the environment when they are used, kept nowhere.
 
-``REPOSITORY_CREDENTIALS`` names a TOML file with one table for each repository's name, and ``"*"``
-for all others. A secret is given as it is, as ``…_file`` (a path) or as ``…_env`` (a variable's name).
+``REPOSITORY_CREDENTIALS`` names a TOML file with tables by repositories' names, by patterns of names such as
+``"acme/*"``, and ``"*"`` for all others. A secret is given as it is, as ``…_file`` (a path) or as ``…_env``
+(a variable's name).
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,13 +43,24 @@ class Credential:
 def credential_for(name: str, source: str | Path) -> Credential:
     """The credential of the repository ``name``; an empty one where ``source`` is "" or names none.
 
+    That of an organisation has the name with a slash at its end, which ``"acme/*"`` fits as well.
+
     Raises ``CredentialsWrong``.
     """
     if not source:
         return Credential()
     tables = _read(Path(source))
-    table = tables.get(name, tables.get(EVERY_OTHER, {}))
-    return _credential(table, where=f"{source}, [{name}]")
+    chosen = _chosen(tables, name)
+    return _credential(tables.get(chosen, {}), where=f"{source}, [{chosen}]")
+
+
+def _chosen(tables: Iterable[str], name: str) -> str:
+    """The table of this very name, else the first pattern that fits, else that of all others."""
+    known = list(tables)
+    if name in known:
+        return name
+    fits = (one for one in known if one != EVERY_OTHER and fnmatchcase(name, one))
+    return next(fits, EVERY_OTHER)
 
 
 def check_credentials(source: str | Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import functools
-import re
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,16 +16,19 @@ import jwt
 from django.conf import settings
 
 from runs.credentials import Credential, credential_for
+from runs.domain.places import address_of
 from runs.models import Repository
 
 API_VERSION: Final = "2022-11-28"
 TIMEOUT: Final = 30.0
 #: GitHub refuses a token whose clock runs ahead, and one that lives for more than ten minutes.
 _BACKDATED, _LIVES = 60, 540
-_ADDRESS = re.compile(
-    r"(?:https://(?:[^/@]*@)?|ssh://(?:[^/@]*@)?|[^/@:]+@)(?P<host>[^/:]+)(?::\d+(?=/))?[:/]/?"
-    r"(?P<project>[^/\s]+/[^/\s]+?)(?:\.git)?/?"
-)
+#: Where the forges that everybody shares are, and where one of one's own has its API.
+_SHARED: Final = {"github": "github.com", "gitlab": "gitlab.com", "gitea": "gitea.com"}
+_API: Final = {
+    "github": "https://{host}/api/v3", "gitlab": "https://{host}/api/v4", "gitea": "https://{host}/api/v1",
+}  # fmt: skip
+_GITHUB_API: Final = "https://api.github.com"
 
 
 class AccessRefused(Exception):  # noqa: N818  a verdict, not an error
@@ -36,39 +39,71 @@ class AccessRefused(Exception):  # noqa: N818  a verdict, not an error
         super().__init__(why)
 
 
-class RepositoryAccess:
-    """The way into one repository: its address, and the credential that is read when it is needed."""
+@dataclass(frozen=True, slots=True)
+class ForgeAccess:
+    """The way to a forge's API for one repository, or for one organisation or group.
 
-    def __init__(self, *, url: str, credential: Credential) -> None:
-        self.url, self.credential = url, credential
+    ``host`` is the forge's, "" for the one that everybody shares. ``owns`` is what an app's token is asked
+    for: ``/repos/acme/clock``, or ``/orgs/acme``.
+    """
 
-    @classmethod
-    def of(cls, repository: Repository) -> RepositoryAccess:
-        """That of a repository's row. Raises ``CredentialsWrong``."""
-        credential = credential_for(repository.name, settings.REPOSITORY_CREDENTIALS)
-        return cls(url=repository.url, credential=credential)
-
-    @property
-    def project(self) -> str:
-        """``owner/name`` at the forge, "" where neither credential nor address tells."""
-        return self.credential.project or address_of(self.url)[1]
+    provider: str
+    host: str
+    credential: Credential
+    owns: str = ""
 
     @property
     def api_url(self) -> str:
-        """Where the forge's API is; GitHub Enterprise Server has its own on its own host."""
-        host = address_of(self.url)[0]
-        known = "https://api.github.com" if host in ("", "github.com") else f"https://{host}/api/v3"
+        """Where the API is; the credential may say otherwise."""
+        # Plain git has no API; its app, where it has one, is GitHub's.
+        provider = self.provider if self.provider in _API else "github"
+        host = self.host or _SHARED[provider]
+        known = _GITHUB_API if host == "github.com" else _API[provider].format(host=host)
         return (self.credential.api_url or known).rstrip("/")
 
     def token(self) -> str:
         """The token, "" where there is none. Raises ``AccessRefused``.
 
-        An app's installation token is asked for at each call, for this repository alone
-        (docs.github.com, "Generating an installation access token for a GitHub App").
+        An app's installation token is asked for at each call, for one repository alone where it is one that
+        is accessed (docs.github.com, "Generating an installation access token for a GitHub App").
         """
         if not self.credential.app_id:
             return self.credential.token
-        return _installation_token(self.credential, api_url=self.api_url, project=self.project)
+        return _installation_token(self)
+
+    def headers(self) -> dict[str, str]:
+        """Those of every call, with a token that is good now. Raises ``AccessRefused``."""
+        token = self.token()
+        if self.provider == "github":
+            return headers(token)
+        if not token:
+            return {}
+        # Gitea's page on API authentication names this word; GitLab takes every kind of token as a bearer.
+        return {"Authorization": f"{'token' if self.provider == 'gitea' else 'Bearer'} {token}"}
+
+
+class RepositoryAccess:
+    """The way into one repository: its address, and the credential that is read when it is needed."""
+
+    def __init__(self, *, url: str, credential: Credential, provider: str = "github") -> None:
+        self.url, self.credential, self.provider = url, credential, provider
+
+    @classmethod
+    def of(cls, repository: Repository) -> RepositoryAccess:
+        """That of a repository's row. Raises ``CredentialsWrong``."""
+        credential = credential_for(repository.name, settings.REPOSITORY_CREDENTIALS)
+        return cls(url=repository.url, credential=credential, provider=repository.provider)
+
+    @property
+    def project(self) -> str:
+        """``owner/name`` at the forge, "" where neither credential nor address tells."""
+        return self.credential.project or address_of(self.url).project
+
+    @property
+    def forge(self) -> ForgeAccess:
+        """The way to the forge's API for this repository."""
+        host, owns = address_of(self.url).host, f"/repos/{self.project}"
+        return ForgeAccess(self.provider, host, self.credential, owns)
 
     def git_environment(self) -> dict[str, str]:
         """Variables with which git logs in: never in the address, nor in an argument that ``ps`` shows.
@@ -76,7 +111,7 @@ class RepositoryAccess:
         The header is bound to scheme and host; nothing else hears it.
         """
         parts = urlsplit(self.url)
-        if parts.scheme != "https" or not (token := self.token()):
+        if parts.scheme != "https" or not (token := self.forge.token()):
             return {}
         user = self.credential.user or "x-access-token"
         login = base64.b64encode(f"{user}:{token}".encode()).decode()
@@ -85,12 +120,6 @@ class RepositoryAccess:
             "GIT_CONFIG_KEY_0": f"http.https://{parts.netloc.rpartition('@')[2]}/.extraHeader",
             "GIT_CONFIG_VALUE_0": f"Authorization: Basic {login}",
         }
-
-
-def address_of(url: str) -> tuple[str, str]:
-    """(host, ``owner/name``) of ``https://host/owner/name.git`` or ``git@host:owner/name.git``; else ""s."""
-    found = _ADDRESS.fullmatch(url)
-    return (found["host"].lower(), found["project"]) if found else ("", "")
 
 
 def app_jwt(credential: Credential, *, now: float | None = None) -> str:
@@ -115,13 +144,15 @@ def headers(token: str) -> dict[str, str]:
     return {**plain, "Authorization": f"Bearer {token}"} if token else plain
 
 
-def _installation_token(credential: Credential, *, api_url: str, project: str) -> str:
-    login = headers(app_jwt(credential))
-    with httpx.Client(base_url=api_url, headers=login, timeout=TIMEOUT, verify=tls()) as api:
-        number = credential.installation_id
+def _installation_token(access: ForgeAccess) -> str:
+    login = headers(app_jwt(access.credential))
+    kind, _, rest = access.owns.strip("/").partition("/")
+    only: Sequence[str] = [rest.partition("/")[2]] if kind == "repos" else []
+    with httpx.Client(base_url=access.api_url, headers=login, timeout=TIMEOUT, verify=tls()) as api:
+        number = access.credential.installation_id
         if not number:
-            number = str(_asked(api, "GET", f"/repos/{project}/installation").get("id", ""))
-        body = {"repositories": [project.partition("/")[2]]}
+            number = str(_asked(api, "GET", f"{access.owns}/installation").get("id", ""))
+        body = {"repositories": only} if only else {}
         found = _asked(api, "POST", f"/app/installations/{number}/access_tokens", json=body)
     return str(found["token"])
 

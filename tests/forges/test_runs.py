@@ -16,9 +16,10 @@ from runs.models import PullRequest, Run, RunEvent
 from runs.pull_requests.run import Done, create_pull_requests
 from runs.pull_requests.text import branch_name
 from tests import factories
-from tests.forges import github
 from tests.forges.faults import Fault
 from tests.forges.github import FakeGitHub
+from tests.forges.kinds import FORGES
+from tests.forges.serving import FakeForge, serving
 
 pytestmark = pytest.mark.django_db
 
@@ -30,18 +31,18 @@ def origin(tmp_path):
     return factories.make_origin(tmp_path / "origin")
 
 
-@pytest.fixture
-def forge(origin, settings, tmp_path) -> Iterator[FakeGitHub]:
-    with github.serving(origin.path) as forge:
+@pytest.fixture(params=sorted(FORGES))
+def forge(request, origin, settings, tmp_path) -> Iterator[FakeForge]:
+    with serving(FORGES[request.param], origin.path) as forge:
         settings.REPOSITORY_CREDENTIALS = str(tmp_path / "credentials.toml")
         (tmp_path / "credentials.toml").write_text(f'["*"]\n{forge.credentials()}')
         yield forge
 
 
-def approved(origin, where=None, **policy) -> Run:
+def approved(origin, forge: FakeForge, **policy) -> Run:
     """A run whose patch waits to go out to the forge."""
-    where = where or factories.repository(url=origin.url, policy=policy or None)
-    where.provider = "github"
+    where = factories.repository(url=origin.url, policy=policy or None)
+    where.provider = forge.name
     where.save()
     run = factories.queued_run(where, auto_pr=True)
     holder = factories.claim(run=run)
@@ -67,32 +68,32 @@ def claimed(run: Run) -> list[str]:
 
 
 def test_an_approved_patch_becomes_a_pull_request_with_its_evidence(origin, forge):
-    run = approved(origin, pull_request_draft=True, pull_request_labels=["agent"])
+    run = approved(origin, forge, pull_request_draft=True, pull_request_labels=["agent"])
     assert create_pull_requests() == [Done(run.pk, "pr_created")]
     record, (pull,) = PullRequest.objects.get(run=run), forge.pulls
-    assert (record.number, record.url, record.provider) == (1, pull["html_url"], "github")
-    assert (pull["draft"], pull["labels"], pull["title"]) == (True, [{"name": "agent"}], run.task.title)
+    assert (record.number, record.url, record.provider) == (1, pull["url"], forge.name)
+    assert (pull["draft"], pull["labels"], pull["title"]) == (True, ["agent"], run.task.title)
     assert pull["body"].startswith(record.body[:200])
     assert again(run).status == S.SUCCEEDED
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LATE, Fault.ERROR_BEFORE], ids=lambda f: f.name)
 def test_the_log_claims_no_pull_request_that_does_not_exist(origin, forge, fault):
-    run = approved(origin)
-    forge.plan("POST", "/pulls", fault, times=2)
-    forge.plan("GET", "/pulls", Fault.LOST_ANSWER)
+    run = approved(origin, forge)
+    forge.plan("POST", forge.opening, fault, times=2)
+    forge.plan("GET", forge.lookup, Fault.LOST_ANSWER)
     for _ in range(5):
         create_pull_requests()
-        assert claimed(run) == [pull["html_url"] for pull in forge.pulls][: len(claimed(run))]
+        assert claimed(run) == [pull["url"] for pull in forge.pulls][: len(claimed(run))]
         if again(run).status == S.SUCCEEDED:
             break
-    assert claimed(run) == [pull["html_url"] for pull in forge.pulls]
+    assert claimed(run) == [pull["url"] for pull in forge.pulls]
     assert len(forge.pulls) == 1
 
 
 def test_a_cancel_while_nothing_was_opened_takes_the_branch_back(origin, forge):
-    run = approved(origin)
-    forge.plan("POST", "/pulls", Fault.ERROR_BEFORE)
+    run = approved(origin, forge)
+    forge.plan("POST", forge.opening, Fault.ERROR_BEFORE)
     assert create_pull_requests() == [Done(run.pk, "pr_creation_failed")]
     cancel(run)
     again(run)
@@ -102,7 +103,7 @@ def test_a_cancel_while_nothing_was_opened_takes_the_branch_back(origin, forge):
 
 
 def test_a_cancel_after_it_was_opened_finds_it(origin, forge):
-    run = approved(origin)
+    run = approved(origin, forge)
     integration = factories.claim(factories.worker(Role.GIT_INTEGRATION), run)
     git = ["git", f"--git-dir={origin.path}"]
     branch = branch_name(run.pk, run.task.title)
@@ -114,6 +115,7 @@ def test_a_cancel_after_it_was_opened_finds_it(origin, forge):
     assert again(run).status == S.SUCCEEDED
 
 
+@pytest.mark.parametrize("forge", [FakeGitHub.name], indirect=True)
 def test_an_app_asks_for_a_token_of_its_own_for_each_push(origin, forge, settings, tmp_path):
     key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
     plain = serialization.NoEncryption()
@@ -126,8 +128,8 @@ def test_an_app_asks_for_a_token_of_its_own_for_each_push(origin, forge, setting
     (tmp_path / "key.pem").write_bytes(pem)
     fields = forge.credentials(app_id="12345", private_key_file=str(tmp_path / "key.pem"))
     (tmp_path / "credentials.toml").write_text(f'["*"]\n{fields}')
-    run = approved(origin)
-    forge.plan("POST", "/pulls", Fault.ERROR_BEFORE)
+    run = approved(origin, forge)
+    forge.plan("POST", forge.opening, Fault.ERROR_BEFORE)
     for number, event in ((1, "pr_creation_failed"), (2, "pr_created")):
         assert create_pull_requests() == [Done(run.pk, event)]
         again(run)
@@ -137,7 +139,7 @@ def test_an_app_asks_for_a_token_of_its_own_for_each_push(origin, forge, setting
 
 
 def test_credentials_that_cannot_be_used_are_said_by_name_and_wait(origin, forge, tmp_path):
-    run = approved(origin)
+    run = approved(origin, forge)
     (tmp_path / "credentials.toml").write_text('["*"]\ntokn = "hush"\n')
     assert create_pull_requests() == [Done(run.pk, "pr_creation_failed")]
     failure = RunEvent.objects.get(run=run, event_type="pr_creation_failed").payload["failure"]

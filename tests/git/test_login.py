@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from runs.credentials import Credential, CredentialsWrong, check_credentials, credential_for
-from runs.credentials.access import RepositoryAccess, address_of
+from runs.credentials.access import RepositoryAccess
+from runs.domain.places import address_of, place_of
 from runs.mirrors import GitFailed, Mirror
 from runs.pull_requests.base import Author, Change
 from runs.pull_requests.git import GitProvider
@@ -76,10 +77,40 @@ def test_what_is_wrong_with_the_file_is_said_without_its_secrets(source, text, s
         ("ssh://git@git.example:2222/acme/clock", ("git.example", "acme/clock")),
         ("file:///srv/git/clock.git", ("", "")),
         ("https://github.com/clock", ("", "")),
+        ("https://gitlab.example/acme/web/clock.git", ("gitlab.example", "acme/web/clock")),
+        ("http://git.example:3000/acme/clock.git", ("git.example:3000", "acme/clock")),
     ],
 )
 def test_the_forge_is_read_from_the_address(url, found):
     assert address_of(url) == found
+
+
+def test_a_repository_is_in_one_place_however_its_address_is_written():
+    same = [
+        "https://Git.Example/Acme/clock.git",
+        "git@git.example:acme/clock",
+        "ssh://git@git.example:2222/acme/clock/",
+    ]
+    assert {place_of(url) for url in same} == {"git.example/acme/clock"}
+    assert place_of("file:///srv/git/clock.git/") == "file:///srv/git/clock"
+
+
+@pytest.mark.parametrize(
+    ("provider", "url", "api"),
+    [
+        ("github", "git@github.com:acme/clock.git", "https://api.github.com"),
+        ("github", "https://github.acme.example/acme/clock", "https://github.acme.example/api/v3"),
+        ("gitlab", "https://gitlab.com/acme/web/clock.git", "https://gitlab.com/api/v4"),
+        ("gitlab", "https://git.example:8443/acme/clock.git", "https://git.example:8443/api/v4"),
+        ("gitea", "ssh://git@git.example:2222/acme/clock", "https://git.example/api/v1"),
+        ("gitea", "https://codeberg.org/acme/clock", "https://codeberg.org/api/v1"),
+    ],
+)
+def test_the_api_is_where_each_forge_has_it(provider, url, api):
+    assert RepositoryAccess(url=url, credential=Credential(), provider=provider).forge.api_url == api
+    elsewhere = Credential(api_url="https://inside.example/base/")
+    named = RepositoryAccess(url=url, credential=elsewhere, provider=provider)
+    assert named.forge.api_url == "https://inside.example/base"
 
 
 # --- https ----------------------------------------------------------------------------------------

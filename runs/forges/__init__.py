@@ -1,0 +1,1 @@
+"""Forges over REST: how each is talked to, and what an organisation or group holds."""
