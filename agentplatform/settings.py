@@ -303,6 +303,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 10.0,
         "options": {"expires": 10},
     },
+    "import_repositories": {
+        "task": "runs.tasks.import_repositories",
+        "schedule": 60.0,
+        "options": {"expires": 60},
+    },
     "check_projections": {"task": "runs.tasks.check_projections", "schedule": crontab(hour="3", minute="17")},
     "forget_sessions": {"task": "runs.tasks.forget_sessions", "schedule": crontab(hour="3", minute="37")},
     "forget_notices": {"task": "approvals.tasks.forget_notices", "schedule": crontab(hour="3", minute="47")},

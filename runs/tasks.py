@@ -9,7 +9,7 @@ from dataclasses import asdict
 import structlog
 from celery import shared_task
 
-from runs import fetching, livelogs, outbox, rebuild, timeouts
+from runs import fetching, importing, livelogs, outbox, rebuild, timeouts
 from runs.models.sessions import SessionStore
 from runs.pull_requests import run as pull_requests
 from runs.pull_requests import watch
@@ -67,6 +67,13 @@ def watch_pull_requests() -> None:
     """Look at open pull requests that are due."""
     for seen in watch.watch_pull_requests():
         log.info("pull_request_seen", **asdict(seen))
+
+
+@shared_task(name="runs.tasks.import_repositories")
+def import_repositories() -> None:
+    """Look at organisations that are due."""
+    for looked in importing.import_due():
+        log.info("organisation_looked_at", **asdict(looked))
 
 
 @shared_task(name="runs.tasks.check_projections")

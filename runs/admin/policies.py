@@ -8,12 +8,13 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
+from agentplatform.clock import database_now
 from runs import models, service
 from runs.admin.base import HistoryInline, Managed, caller_of
 from runs.admin.lists import by_word
@@ -39,6 +40,23 @@ class RepositoryAdmin(Managed):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Tasks name it for ever; archive it instead."""
         return False
+
+
+@admin.register(models.Organisation)
+class OrganisationAdmin(Managed):
+    """Organisations and groups of forges whose repositories are kept in step."""
+
+    list_display = ("path", "provider", "host", "only", "kept", "looked_at", "found")
+    search_fields = ("path", "host")
+    autocomplete_fields = ("inherits",)
+    readonly_fields = ("looked_at", "next_look_at", "found")
+    actions = ("look_now",)
+
+    @admin.action(description="Look now", permissions=["change"])
+    def look_now(self, request: HttpRequest, queryset: QuerySet[models.Organisation]) -> None:
+        """Within a minute; the forge is never asked in a request."""
+        count = queryset.filter(kept=True).update(next_look_at=database_now())
+        messages.success(request, f"Looked at within a minute: {count}. What came of it is told here.")
 
 
 @admin.register(models.PolicyRule)

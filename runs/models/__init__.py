@@ -6,7 +6,7 @@ from runs.models.holds import Hold
 from runs.models.logs import LiveLog, LogChunk
 from runs.models.outcomes import RunOutcome
 from runs.models.people import ApiToken, Person, RoleGrant, WorkerAccount
-from runs.models.repositories import Policy, PolicyRule, PolicyVersion, Repository
+from runs.models.repositories import Organisation, Policy, PolicyRule, PolicyVersion, Repository
 from runs.models.runs import Attempt, Run, RunEvent, RunWatch, Step
 from runs.models.sessions import Session
 from runs.models.spending import DaySpend
@@ -28,6 +28,7 @@ __all__ = [
     "LiveLog",
     "LogCheck",
     "LogChunk",
+    "Organisation",
     "OutboxMessage",
     "Person",
     "Policy",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import F, Func, Value
-from django.db.models.functions import Replace
+from django.db.models.functions import Now, Replace
 
 from agentplatform.ids import new_id
 
@@ -113,11 +114,69 @@ class Repository(models.Model):
     base_branch = models.CharField(max_length=250, default="main")
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="repositories")
     created_at = models.DateTimeField(auto_now_add=True)
-    archived_at = models.DateTimeField(null=True, blank=True)
+    archived_at = models.DateTimeField(
+        null=True, blank=True, help_text="It takes no new tasks. Runs that are under way go on."
+    )
+    #: The forge's host and its own id there: by it a repository is known again, whatever it is called.
+    forge_key = models.CharField(max_length=300, blank=True, editable=False)
+    #: What was said at the last import of the fields that follow the forge.
+    forge_says = models.JSONField(default=dict, editable=False)
 
     class Meta:
         db_table = "repositories"
         verbose_name_plural = "repositories"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["forge_key"], condition=~models.Q(forge_key=""), name="one_repository_per_forge_key"
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name
+
+
+class Organisation(models.Model):
+    """An organisation or group of a forge whose repositories are brought in and kept in step."""
+
+    FORGES = ("github", "gitlab", "gitea")
+
+    provider = models.CharField(max_length=20, choices=[(p, p) for p in FORGES])
+    host = models.CharField(
+        max_length=250,
+        blank=True,
+        validators=[RegexValidator(r"^[a-z0-9.-]+(:\d+)?$", "A host alone, such as git.example.org.")],
+        help_text="Of a forge of your own, such as git.example.org; empty: github.com, gitlab.com, gitea.com",
+    )
+    path = models.CharField(
+        max_length=200,
+        validators=[RegexValidator(r"^[\w.-]+(/[\w.-]+)*$", "A name or a path, such as acme or acme/web.")],
+        help_text="Its name there, or a group's path: acme, acme/web",
+    )
+    prefix = models.CharField(
+        max_length=60, blank=True, help_text="Put before each name, where two forges have the same names"
+    )
+    only = models.CharField(
+        max_length=200, default="*", help_text="Pattern of names to bring in; * stands for any characters"
+    )
+    inherits = models.ForeignKey(
+        Policy, null=True, blank=True, on_delete=models.PROTECT, related_name="organisations",
+        help_text="What the policies of new repositories inherit from; empty: platform",
+    )  # fmt: skip
+    created_at = models.DateTimeField(auto_now_add=True)
+    kept = models.BooleanField("kept in step", default=True, help_text="Look at it again each hour")
+    next_look_at = models.DateTimeField(db_default=Now(), editable=False)
+    looked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    found = models.TextField(blank=True, editable=False)  #: what the last look came to, in words
+
+    class Meta:
+        db_table = "organisations"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["provider", "host", "path"],
+                name="one_organisation",
+                violation_error_message="It is brought in already.",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.path} at {self.host or self.provider}"

@@ -41,7 +41,7 @@ def repository_list(*, principal: Principal, params: Mapping[str, str]) -> Json:
     ``params``: q (part of a name), show ("archived"), after (the name that the page before ended with).
     """
     archived = params.get("show") == ARCHIVED
-    rows = _visible(principal).filter(archived_at__isnull=not archived).select_related("policy")
+    rows = _visible(principal).filter(archived_at__isnull=not archived)
     wanted, after = (params.get(name, "").replace("\x00", "").strip() for name in ("q", "after"))
     if wanted:
         rows = rows.filter(name__icontains=wanted)
@@ -138,7 +138,10 @@ def _facts(row: Repository) -> list[Json]:
 
 def _archived(row: Repository) -> Json | None:
     """Since when and why it takes no tasks; None where it does."""
-    return {"when": when(row.archived_at), "why": "An admin archived it."} if row.archived_at else None
+    if not row.archived_at:
+        return None
+    there = row.forge_says.get("archived")
+    return {"when": when(row.archived_at), "why": f"Archived {'at the forge' if there else 'by an admin'}."}
 
 
 # --- the policy in force --------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from runs.service.breaker import trip_breakers
 from runs.service.follow_ups import follow_up
 from runs.service.gates import Held, guards_with_waiver, run_lock, spent_by_others
 from runs.service.holds import cancel_held_runs, held_back_until, hold_lift, hold_over, hold_set
+from runs.service.imports import organisation_keep, repositories_import
 from runs.service.people import run_direct, run_note
 from runs.service.policies import policy_change
 from runs.service.pull_requests import (
@@ -51,6 +52,7 @@ __all__ = [
     "hold_over",
     "hold_set",
     "instruction_add",
+    "organisation_keep",
     "outgoing_of",
     "parts_cancel",
     "person_create",
@@ -60,6 +62,7 @@ __all__ = [
     "pull_request_report",
     "pull_request_rest",
     "refusal_record",
+    "repositories_import",
     "repository_create",
     "run_again",
     "run_direct",

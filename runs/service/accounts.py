@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -11,9 +11,11 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from agentplatform.ids import new_id
 from runs import store
 from runs.domain.commands import CONTROL_PLANE, Caller
 from runs.domain.errors import Invalid
+from runs.domain.importing import wrong_name
 from runs.domain.policy import check_values
 from runs.domain.vocabulary import MACHINE_ROLES, PersonRole
 from runs.models import Person, Policy, Repository, RoleGrant, WorkerAccount
@@ -112,19 +114,19 @@ def repository_create(
 
     Raises ``Invalid``; the policy's fields are named one by one.
     """
-    _check_name(name)
     values = dict(policy or {})
     wrong = {f"policy.{field}": messages for field, messages in check_values(values).items()}
-    wrong |= _wrong_address(url, provider)
-    above = Policy.objects.filter(name=inherits).first()
-    if above is None and inherits != Policy.PLATFORM:
+    wrong |= wrong_address(url, provider)
+    if said := wrong_name(name):
+        wrong["name"] = [said]
+    above = policy_above(inherits)
+    if above is None:
         wrong["inherits"] = [f"there is no policy {inherits}"]
     if Repository.objects.filter(name=name).exists():
         wrong["name"] = [f"{name} exists already"]
     if wrong:
         raise Invalid(wrong)
-    above = above or Policy.objects.get_or_create(name=Policy.PLATFORM)[0]
-    own = Policy.objects.create(name=f"repository/{name}", inherits=above)
+    own = Policy.objects.create(name=own_policy_names([name])[name], inherits=above)
     store.add_policy_version(own, values, by=by.name)
     made = Repository.objects.create(
         name=name, url=url, base_branch=base_branch, provider=provider, policy=own
@@ -133,7 +135,25 @@ def repository_create(
     return made
 
 
-def _wrong_address(url: str, provider: str) -> dict[str, list[str]]:
+def policy_above(name: str) -> Policy | None:
+    """The policy of this name; the platform's is made where there is none yet."""
+    if name == Policy.PLATFORM:
+        return Policy.objects.get_or_create(name=Policy.PLATFORM)[0]
+    return Policy.objects.filter(name=name).first()
+
+
+def own_policy_names(names: Collection[str]) -> dict[str, str]:
+    """Name of a new repository → the name of its own policy. One query.
+
+    Who had the name before keeps the policy of that name: runs name its versions for ever.
+    """
+    wanted = {name: f"repository/{name}" for name in names}
+    taken = set(Policy.objects.filter(name__in=wanted.values()).values_list("name", flat=True))
+    return {name: f"{own} {new_id('policy')}" if own in taken else own for name, own in wanted.items()}
+
+
+def wrong_address(url: str, provider: str) -> dict[str, list[str]]:
+    """What is wrong with an address that git is to clone, by field."""
     wrong: dict[str, list[str]] = {}
     if not _ADDRESS.fullmatch(url):
         wrong["url"] = ["must be an address that git clones, or a folder"]

@@ -32,11 +32,27 @@ def audit_record(
     reason: str = "",
 ) -> AuditEntry:
     """Write one act down, in the caller's transaction. Of ``before`` and ``after`` the difference is kept."""
+    entry = audit_entry(by=by, act=act, row=row, before=before, after=after, note=note, reason=reason)
+    entry.save(force_insert=True)
+    return entry
+
+
+def audit_entry(
+    *,
+    by: Caller,
+    act: Act,
+    row: Model,
+    before: Json | None = None,
+    after: Json | None = None,
+    note: str = "",
+    reason: str = "",
+) -> AuditEntry:
+    """The entry of one act, not yet written: whoever does many writes them together."""
     was, became = before or {}, after or {}
     if act is Act.CHANGED:
         differ = {name for name in was.keys() | became.keys() if was.get(name) != became.get(name)}
         was, became = ({n: v for n, v in side.items() if n in differ} for side in (was, became))
-    return AuditEntry.objects.create(
+    return AuditEntry(
         by=by.name[:200],
         by_id=by.account,
         act=act.value,

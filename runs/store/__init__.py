@@ -15,7 +15,7 @@ from runs.store.claims import (
     seconds_to_next,
 )
 from runs.store.holds import end_hold, holds_in_force, insert_hold, lock_holds, share_holds
-from runs.store.locks import lock_repository, lock_run, lock_task
+from runs.store.locks import lock_imports, lock_repository, lock_run, lock_task
 from runs.store.outbox import (
     CONSUMERS,
     begin_try,
@@ -85,6 +85,7 @@ __all__ = [
     "lock_claim_key",
     "lock_foremost",
     "lock_holds",
+    "lock_imports",
     "lock_repository",
     "lock_run",
     "lock_task",
