@@ -16,13 +16,13 @@ _NEAREST: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One value in force. ``entry`` is its name within the field, "" where the field has none.
+    """One value in force, of the field ``name``; ``entry`` is its name within it, "" where there is none.
 
     ``given_by`` are the levels that it comes from, none of them for a built-in default; ``overruled`` those
     that say something laxer, or farther away, with what they say.
     """
 
-    field: str
+    name: str
     entry: str
     value: Any
     given_by: list[Level] = field(default_factory=list)

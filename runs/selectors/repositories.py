@@ -151,7 +151,7 @@ def _fields(policy: Effective) -> list[Json]:
     """``[{name, lines: [{text, origin, built_in, overruled}]}]``, one for each field of a policy."""
     return [
         {"name": name.replace("_", " "), "lines": [line for one in found for line in _lines(one)]}
-        for name, found in groupby(origins_of(policy), key=lambda one: one.field)
+        for name, found in groupby(origins_of(policy), key=lambda one: one.name)
     ]
 
 

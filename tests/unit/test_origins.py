@@ -21,7 +21,7 @@ OWN = Level(
 
 
 def found(*levels: Level) -> dict[tuple[str, str], Origin]:
-    return {(one.field, one.entry): one for one in origins_of(effective(levels))}
+    return {(one.name, one.entry): one for one in origins_of(effective(levels))}
 
 
 def test_the_strictest_gives_the_value_and_the_laxer_are_said_to_be_overruled():
@@ -48,7 +48,7 @@ def test_of_a_field_with_entries_each_has_an_origin_of_its_own():
 
 
 def test_without_levels_every_value_is_built_in():
-    assert {one.field for one in origins_of(effective(()))} == set(DEFAULTS)
+    assert {one.name for one in origins_of(effective(()))} == set(DEFAULTS)
     assert not [one for one in origins_of(effective(())) if one.given_by]
 
 
