@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from django.db import connection
 
 from runs.domain.facts import Json
-from runs.domain.policy import DEFAULTS, Effective, Level, effective
+from runs.domain.policy import DEFAULTS, effective
 from runs.models import Policy, PolicyRule
-from runs.models.chains import POLICY_CHAIN
+from runs.service.policies import chains_of, effective_policies
+
+__all__ = ["effective_policies", "names_fitting", "policy_difference", "policy_effects"]
 
 #: Repositories whose changes are shown one by one.
 MOST_SHOWN: Final = 20
-
-_CHAINS: Final = f"""
-WITH RECURSIVE {POLICY_CHAIN.format(repositories="= ANY(%(ids)s)")}
-SELECT repository_id, name, number, values::text, via, pattern FROM levels
-ORDER BY repository_id, position, rule_id, depth DESC
-"""  # noqa: S608  our own words
-
-
-def effective_policies(*, repository_ids: Iterable[str]) -> dict[str, Effective]:
-    """Repository id → the policy in force there. One query."""
-    chains = _chains(repository_ids)
-    return {repository_id: effective(chain) for repository_id, chain in chains.items()}
-
-
-def _chains(repository_ids: Iterable[str]) -> dict[str, list[Level]]:
-    levels: dict[str, list[Level]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(_CHAINS, {"ids": sorted(set(repository_ids))})
-        for repository_id, name, number, values, via, pattern in cursor.fetchall():
-            levels[repository_id].append(Level(name, number, json.loads(values), via, pattern))
-    return levels
 
 
 def policy_difference(*, values: Json, others: Json) -> list[Json]:
@@ -54,7 +32,7 @@ def policy_effects(*, policy: Policy, values: Json) -> Json:
     """
     names = _names_below(policy)
     shown: list[Json] = []
-    for repository_id, chain in _chains(names).items():
+    for repository_id, chain in chains_of(names).items():
         new = [replace(one, values=values) if one.name == policy.name else one for one in chain]
         if changes := policy_difference(values=effective(chain).values, others=effective(new).values):
             shown.append({"name": names[repository_id], "changes": changes})
