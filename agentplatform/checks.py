@@ -12,6 +12,8 @@ from django.db import models
 
 from runs.credentials import CredentialsWrong, check_credentials
 from runs.domain import payloads
+from runs.domain.campaigns.table import CAMPAIGN_MOVES, CAMPAIGN_ROWS, campaign_edges
+from runs.domain.campaigns.words import CampaignEv, CampaignStatus, PartState
 from runs.domain.policy import DEFAULTS, check_values
 from runs.domain.table import MOVES, ROWS, edges, posting_roles
 from runs.domain.tasks import TASK_MOVES, TASK_ROWS, task_edges
@@ -23,15 +25,17 @@ Graph = dict[tuple[str, str], set[str]]
 @register(Tags.models)
 def check_definitions(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Everything that is wrong, at once."""
-    from runs.models import Run, Task
+    from runs.models import Campaign, Run, Task
 
     return [
         *_check_methods(Run, {(ev.value, a.value, b.value) for ev, a, b in edges()}),
         *_check_methods(Task, {(ev.value, a.value, b.value) for ev, a, b in task_edges()}),
+        *_check_methods(Campaign, {(ev.value, a.value, b.value) for ev, a, b in campaign_edges()}),
         *_check_trigger(Run, MOVES),
         *_check_trigger(Task, TASK_MOVES),
+        *_check_trigger(Campaign, CAMPAIGN_MOVES),
         *_check_events(),
-        *_check_labels((RunStatus, TaskStatus, Ev, TaskEv)),
+        *_check_labels((RunStatus, TaskStatus, CampaignStatus, PartState, Ev, TaskEv, CampaignEv)),
         *_check_lease(),
     ]
 
@@ -83,6 +87,10 @@ def _check_events() -> Iterable[CheckMessage]:
         yield Error(f"{event} is a word or a row, not both.", id="agentplatform.E003")
     for task_event in sorted(({row.event for row in TASK_ROWS} | {TaskEv.TASK_CREATED}) ^ set(TaskEv)):
         yield Error(f"{task_event} is a word or a row, not both.", id="agentplatform.E003")
+    for campaign_event in sorted(
+        ({row.event for row in CAMPAIGN_ROWS} | {CampaignEv.CAMPAIGN_CREATED}) ^ set(CampaignEv)
+    ):
+        yield Error(f"{campaign_event} is a word or a row, not both.", id="agentplatform.E003")
     machine = {row.event for row in ROWS if not row.people and not row.claim_only and _posted(row.event)}
     for event in sorted(machine - payloads.SHAPES.keys()):
         yield Error(f"{event} is posted by machines and has no payload shape.", id="agentplatform.E004")

@@ -175,7 +175,7 @@ DATABASE_APP_ROLE = DATABASES["default"]["USER"]
 DATABASE_OWNER_URL = (
     EMBEDDED_SERVER.owner_url if EMBEDDED_DATABASE else env.text("DATABASE_OWNER_URL") or DATABASE_URL
 )
-APPEND_ONLY_TABLES = ("run_events", "task_events", "audit_entries")
+APPEND_ONLY_TABLES = ("run_events", "task_events", "campaign_events", "audit_entries")
 
 # --- Sign-in and browser security ------------------------------------------
 

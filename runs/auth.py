@@ -13,14 +13,24 @@ from functools import lru_cache
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from agentplatform.rows import columns_of, instance
 from runs.domain.commands import Caller
 from runs.domain.errors import ActorNotAllowed, Invalid, NotFound, PermissionDenied
 from runs.domain.holds import HoldScope
 from runs.domain.vocabulary import MACHINE_ROLES, PersonRole, Role
-from runs.models import ApiToken, Person, Repository, RoleGrant, Run, Task, WorkerAccount
+from runs.models import (
+    ApiToken,
+    Campaign,
+    CampaignPart,
+    Person,
+    Repository,
+    RoleGrant,
+    Run,
+    Task,
+    WorkerAccount,
+)
 
 P = PersonRole
 
@@ -316,3 +326,54 @@ def get_task(principal: Principal, task_id: str) -> Task:
     if task is None or principal.is_machine or not may(principal, Action.READ, task.repository_id):
         raise NotFound
     return task
+
+
+# --- campaigns: over many repositories at once ----------------------------------------------------
+
+
+def repositories_for(principal: Principal, action: Action) -> QuerySet[Repository]:
+    """Repositories that take work and in which they may do ``action``. No query by itself."""
+    where = {repository for role, repository in principal.grants if PersonRole(role) in _roles_for(action)}
+    rows = Repository.objects.filter(archived_at__isnull=True)
+    return rows if "" in where else rows.filter(pk__in=sorted(where))
+
+
+def visible_campaigns(principal: Principal) -> QuerySet[Campaign]:
+    """Campaigns all of whose repositories they may see: its log and counts tell of every one.
+    Machines see none. No query by itself."""
+    ids = visible_repositories(principal)
+    if principal.is_machine:
+        return Campaign.objects.none()
+    if ids is None:
+        return Campaign.objects.all()
+    hidden = CampaignPart.objects.filter(campaign=OuterRef("pk")).exclude(repository_id__in=sorted(ids))
+    return Campaign.objects.filter(~Exists(hidden))
+
+
+def get_campaign(principal: Principal, campaign_id: str) -> Campaign:
+    """The campaign, if it is theirs to know. ``NotFound`` else."""
+    found = visible_campaigns(principal).select_related("created_by").filter(pk=campaign_id).first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+def may_steer(principal: Principal, campaign: Campaign) -> bool:
+    """Whether they may pause, resume, retry, change and cancel it: what takes the right to operate tasks in
+    every one of its repositories, or to change their own where it is theirs."""
+    own = campaign.created_by_id == principal.id
+    if may(principal, Action.TASK_OPERATE, "", own=own):
+        return True
+    ids = CampaignPart.objects.filter(campaign=campaign).values_list("repository_id", flat=True)
+    return all(may(principal, Action.TASK_OPERATE, pk, own=own) for pk in ids)
+
+
+def require_steering(principal: Principal, campaign: Campaign) -> None:
+    """``PermissionDenied`` for those who may only look."""
+    if may_steer(principal, campaign):
+        return
+    wanted = sorted(role.value for role in _roles_for(Action.TASK_OPERATE))
+    raise PermissionDenied(
+        f"This needs one of the roles {', '.join(wanted)} in every repository of the campaign.",
+        required_roles=wanted,
+    )

@@ -27,6 +27,7 @@ from runs.domain.spending import Spent, caps_of
 from runs.domain.state import RunState
 from runs.domain.vocabulary import CLAIMABLE, Directive, Ev, Role, RunStatus
 from runs.models import Lease, Run, WorkerAccount
+from runs.models.campaigns import runs_kept_in
 from runs.models.holds import runs_held
 from runs.models.spending import read_spending, runs_over_spend
 
@@ -191,6 +192,8 @@ def _take(
         stopped = stops.over(line, store.holds_in_force(), policy)
         if key:
             store.lock_claim_key(principal.id, key)
+        if line.role == Role.GIT_INTEGRATION:
+            stopped |= _paced_out()
         if not _has_room(line.repository_id, policy["max_concurrent_runs"]):
             return None
         held_back = line.role == Role.GIT_INTEGRATION and _is_full(line.repository_id, policy)
@@ -225,6 +228,14 @@ def _is_full(repository_id: str, policy: Json) -> bool:
         return False
     store.lock_repository(repository_id)
     return full(policy, service.outgoing_of([repository_id])[repository_id]) is not None
+
+
+def _paced_out() -> Q:
+    """Runs whose campaign may begin no further pull request now. Counted alone: its repositories are many."""
+    if not service.is_any_campaign_paced():
+        return Q(pk__in=[])
+    store.lock_pace()
+    return runs_kept_in(service.campaigns_full())
 
 
 def _is_isolated_enough(principal: Principal, line: store.Line, required: str) -> bool:

@@ -67,7 +67,7 @@ def also(act: Callable[[], list[Swept]]) -> None:
 
 def sweep(limit: int | None = None) -> list[Swept]:
     """Act on every overdue lease and run, or on the first ``limit`` of each, and on the clocks of others;
-    says what was done.
+    move campaigns on. Says what was done.
 
     Calling it twice, or in two processes at once, does nothing twice.
     """
@@ -82,6 +82,8 @@ def sweep(limit: int | None = None) -> list[Swept]:
         done += _safely(run_id, "run", _act_on_clocks)
     for act in _others:
         done += act()
+    for campaign_id in service.unfinished_campaigns():
+        done += _safely(campaign_id, "campaign", _advance)
     return done
 
 
@@ -104,6 +106,11 @@ def _cancel_held(_: str) -> list[Swept | None]:
 
 def _trip_breakers(_: str) -> list[Swept | None]:
     return [Swept(hold.target, "breaker", "hold_set") for hold in service.trip_breakers()]
+
+
+def _advance(campaign_id: str) -> list[Swept | None]:
+    events = service.campaign_advance(campaign_id=campaign_id)
+    return [Swept(campaign_id, "campaign", event.type) for event in events]
 
 
 # --- leases ---------------------------------------------------------------------------------------

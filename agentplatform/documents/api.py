@@ -29,6 +29,7 @@ served at `/api/schema/`; `/api/docs/` shows it to people. [Events](events.md) l
 - **`Lease-Token`** is the secret of the active lease, told once, in the answer to the claim."""
 
 _RUN, _TASK = "runs/{run_id}", "tasks/{task_id}"
+_CAMPAIGN = "campaigns/{campaign_id}"
 _APPROVAL, _PULL = "approvals/{approval_id}", "pull-requests/{pull_request_id}"
 
 #: Who may make which call, in words. A test compares it with the table of roles and routes that the API is
@@ -41,7 +42,12 @@ WHO: Final[dict[str, tuple[str, ...]]] = {
         "GET repositories/{repository}",
         "GET workers",
     ),
-    "people, each what they may see": ("GET tasks", "GET approvals", "GET holds"),
+    "people, each what they may see": ("GET tasks", "GET approvals", "GET holds", "GET campaigns"),
+    "people who may see all of its repositories": (
+        f"GET {_CAMPAIGN}",
+        f"GET {_CAMPAIGN}/parts",
+        f"GET {_CAMPAIGN}/events",
+    ),
     "people of the repository": (f"GET {_TASK}", f"GET {_APPROVAL}"),
     "people of the repository, and who holds or held the run": (
         f"GET {_RUN}",
@@ -55,7 +61,7 @@ WHO: Final[dict[str, tuple[str, ...]]] = {
         f"GET {_RUN}/logs/{{operation_id}}",
         "GET artifacts/{artifact_id}",
     ),
-    "submitter, operator, admin": ("POST tasks", f"POST {_TASK}/run-again"),
+    "submitter, operator, admin": ("POST tasks", f"POST {_TASK}/run-again", "POST campaigns"),
     "operator, admin; a submitter on their own": (
         f"PATCH {_TASK}",
         f"DELETE {_TASK}",
@@ -68,6 +74,11 @@ WHO: Final[dict[str, tuple[str, ...]]] = {
         f"POST {_TASK}/restore",
         f"POST {_TASK}/instructions",
         f"POST {_RUN}/cancel",
+        f"PATCH {_CAMPAIGN}",
+        f"POST {_CAMPAIGN}/pause",
+        f"POST {_CAMPAIGN}/resume",
+        f"POST {_CAMPAIGN}/retry",
+        f"POST {_CAMPAIGN}/cancel",
     ),
     "operator, admin": (
         f"POST {_RUN}/resume",

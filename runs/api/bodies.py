@@ -7,10 +7,13 @@ from typing import Final
 from runs.api.requests import MAX_TEXTS, MAX_WAIT_SECONDS
 from runs.api.words import ANY_OBJECT, FLAG, TEXT, WHOLE, body, many, mapping, one_of, or_null, ref
 from runs.domain.agents import AGENT_KINDS, MAX_TOOLS, PRESETS
+from runs.domain.campaigns.limits import CHANGEABLE, MAX_GROWTH, MAX_PACE, MEANINGS, MOST_PARTS
+from runs.domain.campaigns.selection import MAX_LINE, MOST_LINES
+from runs.domain.campaigns.words import Completion
 from runs.domain.contract import CLOCKS, MAX_TITLE
 from runs.domain.facts import Json
 from runs.domain.guards import GUARDS
-from runs.domain.holds import MAX_VALUE, HoldScope
+from runs.domain.holds import MAX_VALUE, SET_BY_PEOPLE
 from runs.domain.payloads import MAX_TEXT, SHAPES, schema_of
 from runs.domain.policy import BUDGET, ISOLATION
 from runs.domain.table import PEOPLE_EVENTS, posting_roles
@@ -110,6 +113,20 @@ _CONTRACT: Final[dict[str, Json]] = {
         "additionalProperties": False,
     },
 }
+_SELECTION: Final[Json] = {
+    "type": "array", "minItems": 1, "maxItems": MOST_LINES,
+    "items": {"type": "string", "minLength": 1, "maxLength": MAX_LINE},
+    "description": "Names or patterns, such as team-*; !pattern takes away what lines before it chose.",
+}  # fmt: skip
+_LIMITS: Final[dict[str, Json]] = {
+    "first_wave": {"type": "integer", "minimum": 1, "maximum": MOST_PARTS},
+    "growth": {"type": "integer", "minimum": 1, "maximum": MAX_GROWTH},
+    "failure_limit_percent": {"type": "integer", "minimum": 1, "maximum": 100},
+    "pull_requests_per_hour": or_null({"type": "integer", "minimum": 1, "maximum": MAX_PACE}),
+    "max_cost_usd": or_null(_MONEY),
+    "completion": one_of(Completion),
+}
+_LIMITS.update({name: {**schema, "description": MEANINGS[name]} for name, schema in _LIMITS.items()})
 _REASON: Final[Json] = {"type": "string", "maxLength": 2_000}
 
 BODIES: Final[dict[str, Json]] = {
@@ -138,6 +155,10 @@ BODIES: Final[dict[str, Json]] = {
         dedupe_key={"type": "string", "maxLength": 255}, **_CONTRACT,
     ),
     "TaskChanges": body(**_CONTRACT),
+    "CampaignBody": body(
+        "contract", "repositories", contract=body(**_CONTRACT), repositories=_SELECTION, **_LIMITS
+    ),
+    "CampaignChanges": body(**{name: _LIMITS[name] for name in CHANGEABLE}),
     "DecisionBody": body(
         "decision", "version", "subject_sha256", decision=one_of(DecisionWord),
         version={"type": "integer", "minimum": 1}, subject_sha256={"type": "string", "maxLength": 64},
@@ -150,7 +171,7 @@ BODIES: Final[dict[str, Json]] = {
         text={"type": "string", "minLength": 1, "maxLength": MAX_TEXT},
     ),
     "HoldBody": body(
-        "scope", "reason", scope=one_of(HoldScope), value={"type": "string", "maxLength": MAX_VALUE},
+        "scope", "reason", scope=one_of(SET_BY_PEOPLE), value={"type": "string", "maxLength": MAX_VALUE},
         reason={**_REASON, "minLength": 1}, cancel_running=FLAG,
         expires_at=or_null({"type": "string", "format": "date-time"}),
     ),

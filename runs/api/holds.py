@@ -16,7 +16,7 @@ from runs.api.words import FLAG
 from runs.auth import require_hold, require_hold_over, require_person
 from runs.domain.errors import NotFound
 from runs.domain.facts import moment
-from runs.domain.holds import MAX_VALUE, HoldScope
+from runs.domain.holds import MAX_VALUE, SET_BY_PEOPLE
 from runs.models import Hold
 from runs.selectors.holds import hold_shape, visible_holds
 
@@ -38,7 +38,7 @@ class Holds(ApiView):
         """Stop claims and pull requests of all that it covers, until it ends or is lifted."""
         require_person(self.principal)
         fields = Fields(json_object(request))
-        scope = fields.choice("scope", list(HoldScope))
+        scope = fields.choice("scope", SET_BY_PEOPLE)
         value = fields.text("value", limit=MAX_VALUE)
         reason = fields.text("reason", required=True)
         cancel_running = fields.flag("cancel_running")
@@ -78,4 +78,4 @@ def _time(fields: Fields, name: str) -> datetime | None:
 
 
 def _shown(hold_id: str) -> dict[str, object]:
-    return hold_shape(Hold.objects.select_related("repository").get(pk=hold_id))
+    return hold_shape(Hold.objects.select_related("repository", "campaign").get(pk=hold_id))

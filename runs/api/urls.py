@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from runs.api import artifacts, converters, events, holds, leases, logs, records, runs, tasks  # noqa: F401  ids in addresses
+from runs.api import artifacts, campaigns, converters, events, holds, leases, logs, records, runs, tasks  # noqa: F401  ids in addresses
 
 app_name = "api"
 
 
 TASK, RUN = "tasks/<ulid:task_id>", "runs/<ulid:run_id>"
+CAMPAIGN = "campaigns/<ulid:campaign_id>"
 
 urlpatterns = [
     path("tasks", tasks.Tasks.as_view(), name="tasks"),
@@ -23,6 +24,14 @@ urlpatterns = [
     path(f"{TASK}/archive", tasks.Archive.as_view(), name="task-archive"),
     path(f"{TASK}/restore", tasks.Restore.as_view(), name="task-restore"),
     path(f"{TASK}/instructions", tasks.Instructions.as_view(), name="task-instructions"),
+    path("campaigns", campaigns.Campaigns.as_view(), name="campaigns"),
+    path(CAMPAIGN, campaigns.OneCampaign.as_view(), name="campaign"),
+    path(f"{CAMPAIGN}/parts", campaigns.CampaignParts.as_view(), name="campaign-parts"),
+    path(f"{CAMPAIGN}/events", campaigns.CampaignEvents.as_view(), name="campaign-events"),
+    path(f"{CAMPAIGN}/pause", campaigns.PauseCampaign.as_view(), name="campaign-pause"),
+    path(f"{CAMPAIGN}/resume", campaigns.ResumeCampaign.as_view(), name="campaign-resume"),
+    path(f"{CAMPAIGN}/retry", campaigns.RetryCampaign.as_view(), name="campaign-retry"),
+    path(f"{CAMPAIGN}/cancel", campaigns.CancelCampaign.as_view(), name="campaign-cancel"),
     path("leases", leases.Leases.as_view(), name="leases"),
     path("runs", runs.Runs.as_view(), name="runs"),
     path(RUN, runs.OneRun.as_view(), name="run"),

@@ -26,16 +26,23 @@ class HoldScope(Word):
     REPOSITORY = "repository", "Repository", "Every run of one repository."
     AGENT_KIND = "agent_kind", "Agent kind", "Every run whose task names this kind of agent."
     LABEL = "label", "Label", "Every run whose task has this label."
+    CAMPAIGN = "campaign", "Campaign", "Every run of one campaign, while it is paused."
+
+
+#: Those that people set. A campaign is paused and resumed, and its hold comes and goes with that.
+SET_BY_PEOPLE: Final = tuple(scope for scope in HoldScope if scope is not HoldScope.CAMPAIGN)
 
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """What of a run holds and caps look at: its task's repository, agent kind, labels and submitter."""
+    """What of a run holds and caps look at: its task's repository, agent kind, labels, submitter and
+    campaign."""
 
     repository_id: str
     agent_kind: str = ""
     labels: frozenset[str] = frozenset()
     submitter_id: str = ""
+    campaign_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ class Hold:
 
     id: str
     scope: str
-    target: str  #: id of the repository, agent kind or label; "" for the platform
+    target: str  #: id of the repository or campaign, agent kind or label; "" for the platform
     name: str  #: the target as people know it
     reason: str
     by: str
@@ -61,6 +68,8 @@ class Hold:
                 return self.target == run.repository_id
             case HoldScope.AGENT_KIND:
                 return self.target == run.agent_kind
+            case HoldScope.CAMPAIGN:
+                return self.target == run.campaign_id
             case _:
                 return self.target in run.labels
 
@@ -96,8 +105,8 @@ def longest(holds: Iterable[Hold], run: Covered) -> Hold | None:
 def problems(*, scope: str, target: str, reason: str) -> dict[str, list[str]]:
     """What is wrong with a hold that somebody wants, by field; {} when it may be set."""
     wrong: dict[str, list[str]] = {}
-    if scope not in list(HoldScope):
-        wrong["scope"] = [f"must be one of: {', '.join(HoldScope)}"]
+    if scope not in SET_BY_PEOPLE:
+        wrong["scope"] = [f"must be one of: {', '.join(SET_BY_PEOPLE)}"]
     elif (scope == HoldScope.PLATFORM) != (not target):
         wrong["value"] = ["is not for the platform" if target else "is required: what is to be held"]
     elif len(target) > MAX_VALUE:

@@ -46,11 +46,25 @@ def full(policy: Mapping[str, Any], outgoing: Outgoing) -> Full | None:
     most, pace = policy["max_open_pull_requests"], policy["max_pull_requests_per_hour"]
     if most is not None and outgoing.is_open + outgoing.begun >= most:
         return Full(f"The limit of {most} open pull requests is reached; merge or close one.", "")
-    if pace is not None and len(outgoing.recent) + outgoing.begun >= pace:
-        # The one that leaves the hour next makes room, unless creations under way take it.
-        until = stamp(min(outgoing.recent) + PACE) if outgoing.recent else ""
-        return Full(f"The limit of {pace} pull requests an hour is reached.", until)
+    if pace is not None and _is_paced(pace, outgoing):
+        return Full(f"The limit of {pace} pull requests an hour is reached.", _next_place(outgoing))
     return None
+
+
+def campaign_full(pace: int, outgoing: Outgoing) -> Full | None:
+    """Why a campaign that may open ``pace`` pull requests an hour may begin no further one now, or None."""
+    if not _is_paced(pace, outgoing):
+        return None
+    return Full(f"Its campaign opens at most {pace} pull requests an hour.", _next_place(outgoing))
+
+
+def _is_paced(pace: int, outgoing: Outgoing) -> bool:
+    return len(outgoing.recent) + outgoing.begun >= pace
+
+
+def _next_place(outgoing: Outgoing) -> str:
+    """The one that leaves the hour next makes room, unless creations under way take it."""
+    return stamp(min(outgoing.recent) + PACE) if outgoing.recent else ""
 
 
 def is_kept_in(state: RunState) -> bool:

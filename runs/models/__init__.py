@@ -1,6 +1,7 @@
 """Columns, constraints, triggers and FSM edges. No decisions."""
 
 from runs.models.audit import AuditEntry
+from runs.models.campaigns import Campaign, CampaignEvent, CampaignPart
 from runs.models.checks import Alarm, FoldCheckpoint, LogCheck
 from runs.models.holds import Hold
 from runs.models.logs import LiveLog, LogChunk
@@ -19,6 +20,9 @@ __all__ = [
     "Artifact",
     "Attempt",
     "AuditEntry",
+    "Campaign",
+    "CampaignEvent",
+    "CampaignPart",
     "DaySpend",
     "Delivery",
     "FoldCheckpoint",

@@ -26,9 +26,9 @@ class HoldQuerySet(models.QuerySet["Hold"]):
     """Holds."""
 
     def in_force(self) -> HoldQuerySet:
-        """Neither lifted nor past their end, with their repository, oldest first."""
+        """Neither lifted nor past their end, with what they are over, oldest first."""
         standing = self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()), lifted_at__isnull=True)
-        return standing.select_related("repository").order_by("created_at", "pk")
+        return standing.select_related("repository", "campaign").order_by("created_at", "pk")
 
 
 class Hold(models.Model):
@@ -40,6 +40,9 @@ class Hold(models.Model):
         "runs.Repository", null=True, blank=True, on_delete=models.PROTECT, related_name="holds"
     )
     value = models.CharField(max_length=MAX_VALUE, blank=True, help_text="The agent kind or label.")
+    campaign = models.ForeignKey(
+        "runs.Campaign", null=True, blank=True, on_delete=models.PROTECT, related_name="holds"
+    )
     reason = models.TextField()
     cancels_running = models.BooleanField(default=False)
     set_by = models.CharField(max_length=200, help_text="Name of the person, or of what set it by itself.")
@@ -59,9 +62,13 @@ class Hold(models.Model):
         ]
         constraints = [
             models.CheckConstraint(
-                condition=Q(scope="platform", repository__isnull=True, value="")
-                | Q(scope="repository", repository__isnull=False, value="")
-                | (Q(scope__in=["agent_kind", "label"], repository__isnull=True) & ~Q(value="")),
+                condition=Q(scope="platform", repository__isnull=True, value="", campaign__isnull=True)
+                | Q(scope="repository", repository__isnull=False, value="", campaign__isnull=True)
+                | Q(scope="campaign", repository__isnull=True, value="", campaign__isnull=False)
+                | (
+                    Q(scope__in=["agent_kind", "label"], repository__isnull=True, campaign__isnull=True)
+                    & ~Q(value="")
+                ),
                 name="hold_names_its_target",
             )
         ]
@@ -71,15 +78,16 @@ class Hold(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.scope} {self.value or self.repository_id or ''}".strip()
+        return f"{self.scope} {self.value or self.repository_id or self.campaign_id or ''}".strip()
 
     def as_fact(self) -> HoldFacts:
-        """The stored hold as the domain sees it; its repository is loaded."""
+        """The stored hold as the domain sees it; what it is over is loaded."""
+        over = self.repository or self.campaign
         return HoldFacts(
             id=self.pk,
             scope=self.scope,
-            target=self.repository_id or self.value,
-            name=self.repository.name if self.repository else self.value,
+            target=over.pk if over else self.value,
+            name=str(over) if over else self.value,
             reason=self.reason,
             by=self.set_by,
             since=stamp(self.created_at),
@@ -95,6 +103,7 @@ def covered_of(task: Task) -> Covered:
         agent_kind=str(task.contract["agent"].get("kind", "")),
         labels=frozenset(task.labels),
         submitter_id=task.created_by_id,
+        campaign_id=task.campaign_id or "",
     )
 
 
@@ -109,6 +118,7 @@ def runs_held(holds: Iterable[HoldFacts]) -> Q:
         HoldScope.REPOSITORY: "repository_id__in",
         HoldScope.AGENT_KIND: "task__contract__agent__kind__in",
         HoldScope.LABEL: "task__labels__overlap",
+        HoldScope.CAMPAIGN: "task__campaign_id__in",
     }
     found = Q(pk__in=[])
     for scope, column in columns.items():

@@ -1,4 +1,4 @@
-"""The event methods of runs and tasks, guarded by django-fsm on the one table of each.
+"""The event methods of runs, tasks and campaigns, guarded by django-fsm on the one table of each.
 
 Each method takes the target that the domain decided and does nothing else: the FSM refuses, in
 memory and under the row's lock, what the table does not have. A second, independent reader of the
@@ -12,6 +12,8 @@ from typing import Any, Final
 from django.db import models
 from django_fsm import GET_STATE, FSMField, TransitionNotAllowed, transition
 
+from runs.domain.campaigns.table import campaign_edges
+from runs.domain.campaigns.words import CampaignEv, CampaignStatus
 from runs.domain.table import edges
 from runs.domain.tasks import task_edges
 from runs.domain.vocabulary import Ev, RunStatus, TaskEv, TaskStatus
@@ -20,8 +22,10 @@ Edges = frozenset[tuple[str, str, str]]
 RUN_EDGES: Final[Edges] = frozenset((event.value, a.value, b.value) for event, a, b in edges())
 TASK_EDGES: Final[Edges] = frozenset((event.value, a.value, b.value) for event, a, b in task_edges())
 
+CAMPAIGN_EDGES: Final[Edges] = frozenset((event.value, a.value, b.value) for event, a, b in campaign_edges())
 
-def edge(event: Ev | TaskEv, table: Edges) -> dict[str, Any]:
+
+def edge(event: Ev | TaskEv | CampaignEv, table: Edges) -> dict[str, Any]:
     """Source and target of ``event`` for ``@transition``, read from the table."""
 
     def chosen(row: models.Model, to: str) -> str:
@@ -65,7 +69,21 @@ class TaskLifecycle(models.Model):
         abstract = True
 
 
-def _event_method(event: Ev | TaskEv, table: Edges) -> Any:
+class CampaignLifecycle(models.Model):
+    """A campaign's status, and one method per event."""
+
+    status = FSMField(
+        max_length=30,
+        protected=True,
+        default=CampaignStatus.RUNNING.value,
+        choices=[(s.value, s.label) for s in CampaignStatus],
+    )
+
+    class Meta:
+        abstract = True
+
+
+def _event_method(event: Ev | TaskEv | CampaignEv, table: Edges) -> Any:
     def method(self: models.Model, to: str) -> None:
         pass
 
@@ -75,7 +93,11 @@ def _event_method(event: Ev | TaskEv, table: Edges) -> Any:
 
 
 # One method per event of the table: written out they would be sixty copies of the same two lines.
-for _table, _owner, _events in ((RUN_EDGES, RunLifecycle, Ev), (TASK_EDGES, TaskLifecycle, TaskEv)):
+for _table, _owner, _events in (
+    (RUN_EDGES, RunLifecycle, Ev),
+    (TASK_EDGES, TaskLifecycle, TaskEv),
+    (CAMPAIGN_EDGES, CampaignLifecycle, CampaignEv),
+):
     for _event in _events:
         if any(name == _event.value for name, _, _ in _table):
             setattr(_owner, _event.value, _event_method(_event, _table))

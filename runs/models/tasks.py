@@ -42,6 +42,9 @@ class Task(TaskLifecycle):
     parent = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="follow_ups"
     )
+    campaign = models.ForeignKey(
+        "runs.Campaign", null=True, blank=True, on_delete=models.PROTECT, related_name="tasks"
+    )
     runs_made = models.PositiveIntegerField(default=0)
     latest_run_id = models.CharField(max_length=40, blank=True)
     version = models.BigIntegerField(default=0)

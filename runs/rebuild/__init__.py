@@ -13,8 +13,9 @@ from django.db import transaction
 from agentplatform.clock import database_now
 from runs import store
 from runs.domain.errors import NotFound
-from runs.models import Alarm, LogCheck, Run, Task
+from runs.models import Alarm, Campaign, LogCheck, Run, Task
 from runs.rebuild.alarms import note
+from runs.rebuild.campaigns import campaign_differences, rewrite_campaign
 from runs.rebuild.chain import Break, breaks
 from runs.rebuild.comparing import Difference
 from runs.rebuild.runs import rewrite_run, run_differences
@@ -36,32 +37,35 @@ log = structlog.get_logger(__name__)
 
 
 def assert_folds(stream_id: str) -> None:
-    """Raise ``AssertionError`` with every difference of one run or task."""
+    """Raise ``AssertionError`` with every difference of one run, task or campaign."""
     found = differences(stream_id, whole=True)
     assert not found, "\n".join(map(str, found))  # noqa: S101  that is what it is for
 
 
 @transaction.atomic
 def differences(stream_id: str, *, whole: bool = False) -> list[Difference]:
-    """Where the rows of one run or task differ from its log; under its lock, so that nobody writes meanwhile.
+    """Where the rows of one run, task or campaign differ from its log; under its lock, so nobody writes.
 
     A long run is folded from its last checkpoint, unless the ``whole`` log is asked for. Raises ``NotFound``
     for an unknown id.
     """
     if Run.objects.filter(pk=stream_id).exists():
         return list(run_differences(store.lock_run(stream_id), whole=whole))
+    if Campaign.objects.filter(pk=stream_id).exists():
+        return list(campaign_differences(store.lock_campaign(stream_id).row))
     return list(task_differences(store.lock_task(stream_id)))
 
 
 def all_streams() -> Iterator[str]:
-    """Ids of all tasks, then of all runs."""
+    """Ids of all campaigns, then of all tasks, then of all runs."""
+    yield from Campaign.objects.order_by("pk").values_list("pk", flat=True).iterator(chunk_size=1_000)
     yield from Task.objects.order_by("pk").values_list("pk", flat=True).iterator(chunk_size=1_000)
     yield from Run.objects.order_by("pk").values_list("pk", flat=True).iterator(chunk_size=1_000)
 
 
 @transaction.atomic
 def rebuild(stream_id: str) -> list[Difference]:
-    """Rewrite the rows of one run or task from its log, and clear its alarms; returns what differed.
+    """Rewrite the rows of one run, task or campaign from its log, clear its alarms; returns what differed.
 
     The database refuses a status that the table does not allow from the stored one: such a row was changed
     past every guard, and its repair is a decision, not a command.
@@ -69,6 +73,8 @@ def rebuild(stream_id: str) -> list[Difference]:
     found = differences(stream_id, whole=True)
     if found and Run.objects.filter(pk=stream_id).exists():
         rewrite_run(store.lock_run(stream_id))
+    elif found and Campaign.objects.filter(pk=stream_id).exists():
+        rewrite_campaign(store.lock_campaign(stream_id).row)
     elif found:
         rewrite_task(store.lock_task(stream_id))
     Alarm.objects.filter(stream=stream_id, kind=Alarm.ROWS).delete()
@@ -79,7 +85,7 @@ def rebuild(stream_id: str) -> list[Difference]:
 
 
 def check_all() -> LogCheck:
-    """Look at every run and task: alarms are what was found, those of what is right again are gone."""
+    """Look at every log and its rows: alarms are what was found, those of what is right again are gone."""
     row = LogCheck.objects.create(started_at=database_now())
     for stream_id in all_streams():
         row.alarms += check(stream_id)
@@ -91,7 +97,7 @@ def check_all() -> LogCheck:
 
 
 def check(stream_id: str) -> int:
-    """Look at one run or task, rows and chain; how many alarms it has now."""
+    """Look at one run, task or campaign, rows and chain; how many alarms it has now."""
     try:
         found, broken = differences(stream_id), list(breaks(stream_id))
     except NotFound:  # a draft that was deleted meanwhile

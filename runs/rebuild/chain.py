@@ -10,7 +10,7 @@ from django.db.models import Manager, QuerySet
 from runs import store
 from runs.domain.errors import NotFound
 from runs.domain.facts import Event
-from runs.models import Run, RunEvent, Task, TaskEvent
+from runs.models import Campaign, CampaignEvent, Run, RunEvent, Task, TaskEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Break:
 
 
 def breaks(stream_id: str = "") -> Iterator[Break]:
-    """The first break of each log, or of one run's or task's alone; drafts that were deleted included.
+    """The first break of each log, or of one stream's alone; drafts that were deleted included.
 
     Raises ``NotFound`` for an id without a log.
     """
@@ -35,6 +35,10 @@ def breaks(stream_id: str = "") -> Iterator[Break]:
     run_ids = _logged(RunEvent.objects.filter(run_id=stream_id) if stream_id else RunEvent.objects, "run_id")
     for run_id in run_ids:
         yield from _break(run_id, store.events_of(run_id), Run.objects.filter(pk=run_id).first())
+    own = CampaignEvent.objects.filter(campaign_id=stream_id) if stream_id else CampaignEvent.objects
+    for campaign_id in _logged(own, "campaign_id"):
+        row = Campaign.objects.filter(pk=campaign_id).first()
+        yield from _break(campaign_id, store.campaign_events_of(campaign_id), row)
     rows = TaskEvent.objects.filter(task_id=stream_id) if stream_id else TaskEvent.objects
     for task_id in _logged(rows, "task_id"):
         yield from _break(task_id, store.task_events_of(task_id), Task.objects.filter(pk=task_id).first())
@@ -44,6 +48,7 @@ def _is_logged(stream_id: str) -> bool:
     return (
         RunEvent.objects.filter(run_id=stream_id).exists()
         or TaskEvent.objects.filter(task_id=stream_id).exists()
+        or CampaignEvent.objects.filter(campaign_id=stream_id).exists()
     )
 
 
@@ -51,7 +56,7 @@ def _logged(rows: QuerySet | Manager, name: str) -> Iterator[str]:
     yield from rows.order_by(name).values_list(name, flat=True).distinct().iterator(chunk_size=1_000)
 
 
-def _break(stream: str, events: Iterable[Event], row: Run | Task | None) -> Iterator[Break]:
+def _break(stream: str, events: Iterable[Event], row: Run | Task | Campaign | None) -> Iterator[Break]:
     """At most one: all that follows the first hangs in the air."""
     sequence, link = 0, ""
     for event in events:

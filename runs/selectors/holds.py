@@ -10,7 +10,7 @@ from django.urls import reverse
 from agentplatform.clock import database_now
 from runs.auth import Action, Principal, may, may_hold, visible_repositories
 from runs.domain.facts import Json, stamp
-from runs.domain.holds import HoldScope
+from runs.domain.holds import SET_BY_PEOPLE
 from runs.models import Hold, Repository
 from runs.models.holds import HoldQuerySet
 from runs.selectors.spending import day_spending
@@ -23,7 +23,7 @@ MOST_ENDED: Final = 50
 
 def visible_holds(principal: Principal) -> HoldQuerySet:
     """Holds over repositories that this person may see, and those over more than one. No query by itself."""
-    rows: HoldQuerySet = Hold.objects.select_related("repository")
+    rows: HoldQuerySet = Hold.objects.select_related("repository", "campaign")
     ids = visible_repositories(principal)
     return rows if ids is None else rows.filter(Q(repository__isnull=True) | Q(repository_id__in=ids))
 
@@ -109,4 +109,4 @@ def hold_shape(row: Hold) -> Json:
 
 def scopes() -> list[tuple[str, str]]:
     """What a hold may be over, for forms."""
-    return [(scope.value, scope.label) for scope in HoldScope]
+    return [(scope.value, scope.label) for scope in SET_BY_PEOPLE]

@@ -24,6 +24,7 @@ from runs.domain.facts import moment
 from runs.domain.offers import is_isolated
 from runs.domain.vocabulary import ACTIVE, TASK_FINAL, Directive, Role, RunStatus, TaskStatus
 from runs.models import Lease, Run
+from runs.models.campaigns import runs_kept_in
 from runs.models.holds import runs_held
 from runs.selectors.surroundings import Surroundings
 
@@ -211,6 +212,8 @@ def _wait_conditions(surroundings: Surroundings) -> dict[str, Q]:
         directive=Directive.CONTINUE.value,
         state__contains={"pr_begun": False},
     )
+    if paced := surroundings.paced():
+        kept |= runs_kept_in(paced)
     conditions = {
         BACKOFF: Q(not_before__isnull=False) & Q(not_before__gt=surroundings.now),
         HOLD: runs_held(surroundings.holds),

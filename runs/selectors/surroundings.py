@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Final
 
 from django.db.models import Count, Q
@@ -16,7 +17,7 @@ from runs.domain.display import Around, Stop
 from runs.domain.facts import Json, stamp
 from runs.domain.holds import Covered, Hold, longest
 from runs.domain.offers import Asker, Needs, lacking
-from runs.domain.outgoing import Full, Outgoing, full, has_limits
+from runs.domain.outgoing import Full, Outgoing, full, has_limits, is_kept_in
 from runs.domain.policy import Effective
 from runs.domain.spending import SpendScope, Spent, caps_of, next_day, reached
 from runs.domain.state import RunState
@@ -26,7 +27,7 @@ from runs.models import Lease, WorkerAccount
 from runs.models.spending import read_spending, runs_over_spend
 from runs.selectors.policies import effective_policies
 from runs.selectors.reviews import stuck_in
-from runs.service import outgoing_of
+from runs.service import campaigns_full, outgoing_of
 
 #: A worker that asked within this time is there; a waiting one asks again after 30 s at most.
 FRESH: Final = timedelta(seconds=60)
@@ -44,6 +45,8 @@ class Surroundings:
     holds: tuple[Hold, ...] = ()
     platform_cap: Decimal | None = None
     spent: Spent = field(default_factory=dict)
+    #: Campaign id → why it may begin no further pull request; read only where a run waits for that.
+    paced: Callable[[], dict[str, Full]] = dict
     stuck: frozenset[str] = frozenset()  #: ids of runs whose open request nobody is left to decide
 
     def around(self, state: RunState, covered: Covered, labels: Iterable[str]) -> Around:
@@ -60,7 +63,7 @@ class Surroundings:
             hold=self._hold(covered),
             spend=self._spend_cap(covered),
             cap=cap,
-            full=self._full(state.repository_id),
+            full=self._full(state.repository_id) or self._pace(state, covered),
             undecidable=state.id in self.stuck,
         )
 
@@ -114,6 +117,10 @@ class Surroundings:
         outgoing = self.outgoing.get(repository_id)
         return full(self.policies[repository_id].values, outgoing) if outgoing else None
 
+    def _pace(self, state: RunState, covered: Covered) -> Full | None:
+        kept_in = covered.campaign_id and is_kept_in(state)
+        return self.paced().get(covered.campaign_id) if kept_in else None
+
     def _cap_reached(self, repository_id: str) -> int | None:
         policy = self.policies.get(repository_id)
         limit = policy.values["max_concurrent_runs"] if policy else None
@@ -149,6 +156,7 @@ def read_surroundings(*, repository_ids: Iterable[str]) -> Surroundings:
         holds=tuple(row.as_fact() for row in HoldRow.objects.in_force()),
         platform_cap=platform_cap,
         spent=spent,
+        paced=cache(campaigns_full),
         stuck=stuck_in(ids),
         held=dict(counted),
         askers=tuple(

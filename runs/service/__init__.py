@@ -5,13 +5,26 @@ from runs.service.accounts import person_create, repository_create, worker_creat
 from runs.service.aftermath import parts_cancel
 from runs.service.audit import COMMAND_LINE, audit_record, snapshot
 from runs.service.breaker import trip_breakers
+from runs.service.campaign_steps import campaign_advance, campaign_settle, unfinished_campaigns
+from runs.service.campaigns import (
+    CampaignPlan,
+    campaign_cancel,
+    campaign_change,
+    campaign_create,
+    campaign_pause,
+    campaign_plan,
+    campaign_resume,
+    campaign_retry,
+)
 from runs.service.follow_ups import follow_up
 from runs.service.gates import Held, guards_with_waiver, run_lock, spent_by_others
 from runs.service.holds import cancel_held_runs, held_back_until, hold_lift, hold_over, hold_set
 from runs.service.imports import organisation_keep, repositories_import
 from runs.service.people import run_direct, run_note
-from runs.service.policies import policy_change
+from runs.service.policies import effective_policies, policy_change
 from runs.service.pull_requests import (
+    campaigns_full,
+    is_any_campaign_paced,
     outgoing_of,
     pull_request_nudge,
     pull_request_report,
@@ -37,6 +50,7 @@ from runs.service.tokens import OVERLAP, token_create, token_renew, tokens_revok
 __all__ = [
     "COMMAND_LINE",
     "OVERLAP",
+    "CampaignPlan",
     "Held",
     "Outcome",
     "access_renewed",
@@ -44,7 +58,18 @@ __all__ = [
     "apply_batch",
     "apply_event",
     "audit_record",
+    "campaign_advance",
+    "campaign_cancel",
+    "campaign_change",
+    "campaign_create",
+    "campaign_pause",
+    "campaign_plan",
+    "campaign_resume",
+    "campaign_retry",
+    "campaign_settle",
+    "campaigns_full",
     "cancel_held_runs",
+    "effective_policies",
     "follow_up",
     "guards_with_waiver",
     "held_back_until",
@@ -53,6 +78,7 @@ __all__ = [
     "hold_set",
     "instruction_add",
     "organisation_keep",
+    "is_any_campaign_paced",
     "outgoing_of",
     "parts_cancel",
     "person_create",
@@ -83,5 +109,6 @@ __all__ = [
     "token_renew",
     "tokens_revoke",
     "trip_breakers",
+    "unfinished_campaigns",
     "worker_create",
 ]

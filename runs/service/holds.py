@@ -19,9 +19,11 @@ from runs.domain.errors import Invalid, NotAllowedNow, NotFound, Refusal
 from runs.domain.facts import POLICY, Json, stamp
 from runs.domain.holds import Covered, HoldScope, longest, problems
 from runs.domain.holds import Hold as HoldFacts
+from runs.domain.outgoing import is_kept_in
 from runs.domain.spending import caps_of, keys_of, reached
+from runs.domain.state import RunState
 from runs.domain.vocabulary import Directive, Ev, Role
-from runs.models import Hold, Lease, Repository, Run
+from runs.models import Campaign, Hold, Lease, Repository, Run
 from runs.models.holds import covered_of, runs_held
 from runs.models.spending import read_spending
 from runs.service.people import run_direct
@@ -89,9 +91,11 @@ def hold_lift(*, hold_id: str, by: str) -> HoldFacts:
     Raises ``NotFound``, and ``NotAllowedNow`` for one that ended by itself.
     """
     store.lock_holds()
-    hold = Hold.objects.select_related("repository").filter(pk=hold_id).first()
+    hold = Hold.objects.select_related("repository", "campaign").filter(pk=hold_id).first()
     if hold is None:
         raise NotFound
+    if hold.scope == HoldScope.CAMPAIGN:
+        raise NotAllowedNow("The campaign is paused; resume it instead.", campaign_id=hold.campaign_id)
     now = database_now()
     if hold.lifted_at is not None:
         return hold.as_fact()
@@ -106,19 +110,29 @@ def hold_over(run: Run) -> HoldFacts | None:
 
 
 def held_back_until(run: Run, policy: Json, *, now: datetime, within: timedelta) -> str:
-    """Stamp up to which a hold or a spend cap kept this run from being claimed; now's while one does; "".
+    """Stamp up to which a hold, a spend cap or its campaign's pace kept this run from being claimed: now's
+    while one does, "" where none did.
 
-    What ended longer ago than ``within`` is not looked at. The run's task is loaded. Four queries at most.
+    What ended longer ago than ``within`` is not looked at. The run's task is loaded. Five queries at most.
     """
     covered = covered_of(run.task)
     ended = [stamp(now)] if longest(store.holds_in_force(), covered) else []
     over = Q(lifted_at__gt=now - within) | Q(lifted_at__isnull=True, expires_at__gt=now - within)
-    rows = Hold.objects.select_related("repository").filter(over)
+    rows = Hold.objects.select_related("repository", "campaign").filter(over)
     covering = [row for row in rows if row.as_fact().covers(covered)]
     ended += [stamp(min(row.lifted_at or row.expires_at or now, now)) for row in covering]
+    if _is_paced(run):
+        ended.append(stamp(now))
     if run.claim_role != Role.GIT_INTEGRATION:
         ended += _capped_until(covered, policy, now)
     return max(ended, default="")
+
+
+def _is_paced(run: Run) -> bool:
+    """Whether it stands in line for its campaign's next pull request, however long that is."""
+    if not run.task.campaign_id or not is_kept_in(RunState.from_json(run.state)):
+        return False
+    return Campaign.objects.filter(pk=run.task.campaign_id, pull_requests_per_hour__isnull=False).exists()
 
 
 def _capped_until(covered: Covered, policy: Json, now: datetime) -> Iterator[str]:

@@ -9,10 +9,12 @@ from datetime import datetime
 from django.db.models import Q
 
 from agentplatform.clock import database_now
-from runs.domain.outgoing import OVER, PACE, Outgoing
+from runs.domain.campaigns.words import CAMPAIGN_FINAL
+from runs.domain.outgoing import OVER, PACE, Full, Outgoing, campaign_full
 from runs.domain.vocabulary import PullRequestState, RunStatus
-from runs.models import PullRequest, Run
+from runs.models import Campaign, PullRequest, Run
 
+_OVER = [status.value for status in CAMPAIGN_FINAL]
 #: What a forge says of a pull request's checks; "" while nothing is known.
 CHECKS = ("pending", "passed", "failed")
 
@@ -33,6 +35,29 @@ def outgoing_of(repository_ids: Iterable[str]) -> dict[str, Outgoing]:
     creating = Run.objects.filter(repository_id__in=ids, status=RunStatus.PR_CREATING, state__pr_begun=True)
     begun = Counter(creating.values_list("repository_id", flat=True))
     return {where: Outgoing(opened[where], begun[where], tuple(recent[where])) for where in ids}
+
+
+def is_any_campaign_paced() -> bool:
+    """Whether an unfinished campaign limits its pull requests. One query."""
+    return Campaign.objects.filter(pull_requests_per_hour__isnull=False).exclude(status__in=_OVER).exists()
+
+
+def campaigns_full() -> dict[str, Full]:
+    """Campaign id → why it may begin no further pull request now. One query, or three where one is paced."""
+    paces = Campaign.objects.filter(pull_requests_per_hour__isnull=False).exclude(status__in=_OVER)
+    paced = {pk: pace for pk, pace in paces.values_list("pk", "pull_requests_per_hour") if pace}
+    if not paced:
+        return {}
+    recent: defaultdict[str, list[datetime]] = defaultdict(list)
+    opened = PullRequest.objects.filter(run__task__campaign__in=paced, created_at__gte=database_now() - PACE)
+    for campaign_id, at in opened.values_list("run__task__campaign_id", "created_at"):
+        recent[campaign_id].append(at)
+    creating = Run.objects.filter(
+        task__campaign__in=paced, status=RunStatus.PR_CREATING, state__pr_begun=True
+    )
+    begun = Counter(creating.values_list("task__campaign_id", flat=True))
+    found = {pk: campaign_full(pace, Outgoing(0, begun[pk], tuple(recent[pk]))) for pk, pace in paced.items()}
+    return {pk: why for pk, why in found.items() if why is not None}
 
 
 def pull_request_report(

@@ -21,7 +21,7 @@ from runs.domain.errors import (
 from runs.domain.facts import CONTROL_PLANE, Actor, Json, fingerprint, stamp
 from runs.domain.tasks import TaskState
 from runs.domain.vocabulary import TASK_FINAL, Ev, Role, TaskEv, TaskStatus
-from runs.models import Repository, Run, Task
+from runs.models import Campaign, Repository, Run, Task
 from runs.service.people import run_direct
 from runs.service.runs import apply_event, archive_if_asked, start_run
 
@@ -39,6 +39,7 @@ def task_create(
     by: Caller,
     key: str = "",
     parent: Task | None = None,
+    campaign: Campaign | None = None,
 ) -> tuple[Task, bool]:
     """Make a task (DRAFT), and submit it when ``data["submit"]`` is true. Returns (task, made now).
 
@@ -67,6 +68,7 @@ def task_create(
                 dedupe_key=dedupe_key,
                 request_fingerprint=request,
                 parent=parent,
+                campaign=campaign,
             )
             _log_creation(task, contract, by)
             if data.get("submit"):
@@ -102,7 +104,8 @@ def _lost_the_race(
 
 
 def _log_creation(task: Task, contract: Json, by: Caller) -> None:
-    facts = {"repository_id": task.repository_id, "parent_id": task.parent_id or ""}
+    belongs = {"parent_id": task.parent_id or "", "campaign_id": task.campaign_id or ""}
+    facts = {"repository_id": task.repository_id, **belongs}
     store.append_task(
         task,
         TaskEv.TASK_CREATED,

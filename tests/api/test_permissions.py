@@ -15,9 +15,9 @@ import pytest
 from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from runs import service
+from runs import auth, service
 from runs.domain.vocabulary import MACHINE_ROLES, PersonRole, Role, RunStatus
-from runs.models import LiveLog
+from runs.models import LiveLog, Repository
 from tests import factories
 from tests.api.calls import Caller
 
@@ -86,6 +86,16 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "pull-requests"): LISTS,
     ("GET", "pull-requests/{pull_request_id}"): PEOPLE | GIT,
     ("POST", "pull-requests/{pull_request_id}/state"): GIT,
+    ("GET", "campaigns"): ASKING,
+    ("POST", "campaigns"): SUBMITTERS,
+    ("GET", "campaigns/{campaign_id}"): PEOPLE,
+    ("PATCH", "campaigns/{campaign_id}"): OPERATORS,
+    ("GET", "campaigns/{campaign_id}/parts"): PEOPLE,
+    ("GET", "campaigns/{campaign_id}/events"): PEOPLE,
+    ("POST", "campaigns/{campaign_id}/pause"): OPERATORS,
+    ("POST", "campaigns/{campaign_id}/resume"): OPERATORS,
+    ("POST", "campaigns/{campaign_id}/retry"): OPERATORS,
+    ("POST", "campaigns/{campaign_id}/cancel"): OPERATORS,
     ("GET", "holds"): ASKING,
     ("POST", "holds"): OPERATORS,
     ("DELETE", "holds/{hold_id}"): OPERATORS,
@@ -105,6 +115,7 @@ BODIES: dict[str, Any] = {
     "waivers": {"guard": "secret_scan", "reason": "x", "version": 1},
     "state": {"state": "MERGED"},
     "holds": {"scope": "platform", "reason": "x"},
+    "{campaign_id}": {"failure_limit_percent": 50},
 }
 REFUSED = {401, 403, 404}
 PEOPLES = ("tasks", "approvals")  # machines are told that these are for people
@@ -134,6 +145,7 @@ def world() -> World:
         "pull_request_id": opened.pull_request.pk,
         "repository": where.pk,
         "operation_id": "setup",
+        "campaign_id": _campaign(where),
         "hold_id": service.hold_set(scope="repository", value=where.pk, reason="x", by="test").id,
     }
     LiveLog.objects.create(
@@ -141,7 +153,14 @@ def world() -> World:
     )
     decision = {"decision": "reject", "version": 1, "subject_sha256": request.subject_sha256, "comment": "x"}
     bodies = {**BODIES, "tasks": {**BODIES["tasks"], "repository": where.name}, "decisions": decision}
+    bodies["campaigns"] = {"contract": factories.contract(), "repositories": [where.name]}
     return World(ids, {**_people(), **_machines(), "holder": Caller(holder.machine.token)}, bodies)
+
+
+def _campaign(where: Repository) -> str:
+    by = auth.of_person(factories.person(PersonRole.SUBMITTER)).caller
+    data = {"contract": factories.contract(), "repositories": [where.name]}
+    return service.campaign_create(data=data, known=[where], by=by)[0].pk
 
 
 def _people() -> dict[str, Caller]:

@@ -77,6 +77,7 @@ def test_every_policy_field_says_what_it_means_and_how_levels_meet():
 CALLERS = {
     "people and workers, each what they may see": [LISTS, EVERYBODY],
     "people, each what they may see": [TABLE["GET", "tasks"]],
+    "people who may see all of its repositories": [TABLE["GET", "campaigns/{campaign_id}"]],
     "people of the repository": [TABLE["GET", "tasks/{task_id}"]],
     "people of the repository, and who holds or held the run": [TABLE["GET", "runs/{run_id}"]],
     "submitter, operator, admin": [frozenset({"submitter", "operator", "admin"})],

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from agentplatform.clock import database_now
 from runs import service
 from runs.domain.facts import stamp
-from runs.domain.holds import HoldScope
+from runs.domain.holds import SET_BY_PEOPLE, HoldScope
 from runs.management.arguments import refusals_as_errors
 from runs.models import Hold, Repository
 from runs.selectors.spending import day_spending
@@ -26,7 +26,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("action", choices=("set", "lift", "list"))
         parser.add_argument("hold", nargs="?", default="", help="id of the hold to lift")
-        parser.add_argument("--scope", choices=list(HoldScope), default=HoldScope.PLATFORM.value)
+        parser.add_argument("--scope", choices=list(SET_BY_PEOPLE), default=HoldScope.PLATFORM.value)
         parser.add_argument("--value", default="", help="the repository, agent kind or label")
         parser.add_argument("--reason", default="", help="shown at the top of every page")
         parser.add_argument("--minutes", type=int, help="how long; without it, until somebody lifts it")
