@@ -13,7 +13,8 @@ from django.conf import settings
 from django.db import transaction
 
 from runs import auth, service
-from runs.demo.people import PEOPLE, SAM, DemoPerson
+from runs.demo.campaign import make_campaign
+from runs.demo.people import LENA, PEOPLE, SAM, DemoPerson
 from runs.demo.repository import NAME, POLICY, make_remote
 from runs.demo.tasks import TASKS
 from runs.domain.commands import Caller
@@ -54,7 +55,8 @@ def accounts_file() -> Path:
 
 
 def demo_load() -> str:
-    """People, a repository with a history, and requests that a worker can start on at once: all or nothing.
+    """People, a repository with a history, requests that a worker can start on at once, and a campaign over it
+    and two neighbours: all or nothing.
 
     Returns the accounts as lines of text, which ``accounts_file`` keeps. Raises ``NotAllowedNow`` in
     production and where somebody works already.
@@ -63,13 +65,16 @@ def demo_load() -> str:
         raise NotAllowedNow("Demonstration data is refused in production.")
     if not is_empty():
         raise NotAllowedNow("Demonstration data goes into an empty database only.")
-    url = make_remote(_new_place())
+    remote = _new_place()
+    url = make_remote(remote)
     with transaction.atomic():
         accounts = _in_words([*(_person(person) for person in PEOPLE), *_worker()])
         repository = service.repository_create(name=NAME, url=url, policy=POLICY, by=_BY)
         sam = auth.of_person(Person.objects.get(username=SAM.name)).caller
         for data in TASKS:
             service.task_create(data={**data, "submit": True}, repository=repository, by=sam)
+        lena = auth.of_person(Person.objects.get(username=LENA.name)).caller
+        make_campaign(remote, by=sam, paused_by=lena)
         # Before the commit: a crash in between must not leave passwords that nobody knows.
         _keep(accounts)
     return accounts

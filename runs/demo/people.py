@@ -19,14 +19,15 @@ class DemoPerson:
 
 
 SAM: Final = DemoPerson("sam", "submitter", "asks for work", (PersonRole.SUBMITTER,))
+LENA: Final = DemoPerson(
+    "lena",
+    "lead",
+    "reviews, stops and retries runs, sets priorities",
+    (PersonRole.REVIEWER, PersonRole.OPERATOR),
+)
 PEOPLE: Final = (
     SAM,
     DemoPerson("rita", "reviewer", "decides reviews", (PersonRole.REVIEWER,)),
-    DemoPerson(
-        "lena",
-        "lead",
-        "reviews, stops and retries runs, sets priorities",
-        (PersonRole.REVIEWER, PersonRole.OPERATOR),
-    ),
+    LENA,
     DemoPerson("ada", "admin", "may do everything, with the admin pages", (PersonRole.ADMIN,)),
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import QuerySet, Sum
 from django.urls import reverse
 
 from agentplatform.clock import database_now
@@ -17,7 +16,7 @@ from runs.domain.campaigns.state import CampaignState
 from runs.domain.campaigns.words import CampaignStatus, PartState
 from runs.domain.facts import Json, stamp
 from runs.domain.waiting import Wait
-from runs.models import Campaign, CampaignEvent, CampaignPart, Run
+from runs.models import Campaign, CampaignEvent, CampaignPart, Run, Task
 from runs.selectors.paging import keyset_page
 from runs.selectors.words import joined, money, when
 from runs.service import campaigns_full
@@ -26,13 +25,13 @@ _FILTERS: Final = ("status",)
 
 
 class Readings:
-    """What the rows of one page need beside themselves: counts, spending, pace. Five queries at most."""
+    """What the rows of one page need beside themselves: spending and pace. Five queries at most."""
 
     def __init__(self, campaigns: Sequence[Campaign]) -> None:
-        ids = [row.pk for row in campaigns]
         self.now = stamp(database_now())
-        self.counts = _counts(ids)
-        self.spent = campaign_spending(ids)
+        # From the row, not from the parts: its status, wave and counts are of one moment.
+        self.counts: dict[str, dict[str, int]] = {row.pk: row.state["counts"] for row in campaigns}
+        self.spent = campaign_spending([row.pk for row in campaigns])
         self.full = campaigns_full()
 
     def standing(self, campaign: Campaign) -> Standing:
@@ -42,14 +41,6 @@ class Readings:
     def wait(self, campaign: Campaign) -> Wait | None:
         """What it waits for."""
         return campaign_waits_for(CampaignState.from_json(campaign.state), self.standing(campaign))
-
-
-def _counts(ids: Iterable[str]) -> dict[str, dict[str, int]]:
-    found: defaultdict[str, dict[str, int]] = defaultdict(lambda: {state.value: 0 for state in PartState})
-    rows = CampaignPart.objects.filter(campaign_id__in=list(ids)).order_by()
-    for campaign_id, state, count in rows.values_list("campaign_id", "state").annotate(n=Count("pk")):
-        found[campaign_id][state] = count
-    return found
 
 
 def campaign_spending(ids: Iterable[str]) -> dict[str, Decimal]:
@@ -129,6 +120,17 @@ def event_shape(row: CampaignEvent) -> Json:
         "recorded_at": stamp(row.recorded_at),
         "hash": row.hash,
     }
+
+
+def campaign_link(task: Task, principal: Principal) -> Json | None:
+    """``{text, href}`` of the campaign that a task is part of, href "" for those who may not see all of it;
+    None where it is none's. One query where there is one."""
+    if not task.campaign_id:
+        return None
+    row = visible_campaigns(principal).filter(pk=task.campaign_id).first()
+    if row is None:
+        return {"text": "a campaign", "href": ""}
+    return {"text": row.title, "href": reverse("campaign", args=[row.pk])}
 
 
 # --- the page of all ------------------------------------------------------------------------------

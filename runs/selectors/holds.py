@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from agentplatform.clock import database_now
-from runs.auth import Action, Principal, may, may_hold, visible_repositories
+from runs.auth import Action, Principal, may, may_hold, visible_campaigns, visible_repositories
 from runs.domain.facts import Json, stamp
 from runs.domain.holds import SET_BY_PEOPLE
 from runs.models import Hold, Repository
@@ -22,15 +22,20 @@ MOST_ENDED: Final = 50
 
 
 def visible_holds(principal: Principal) -> HoldQuerySet:
-    """Holds over repositories that this person may see, and those over more than one. No query by itself."""
+    """Holds over repositories and campaigns that this person may see, and those over more. No query
+    by itself."""
     rows: HoldQuerySet = Hold.objects.select_related("repository", "campaign")
     ids = visible_repositories(principal)
-    return rows if ids is None else rows.filter(Q(repository__isnull=True) | Q(repository_id__in=ids))
+    if ids is None:
+        return rows
+    known = Q(campaign__in=visible_campaigns(principal))
+    return rows.filter(Q(repository__isnull=True, campaign__isnull=True) | Q(repository_id__in=ids) | known)
 
 
 def hold_banners(*, principal: Principal) -> list[Json]:
     """``[{sentence, href}]`` of the holds in force, for the top of every page. One query, or two."""
-    rows = list(visible_holds(principal).in_force())
+    # A paused campaign is told of on its own page: it stops nobody else.
+    rows = list(visible_holds(principal).in_force().filter(campaign__isnull=True))
     if not rows:
         return []
     now, href = stamp(database_now()), reverse("holds")
@@ -73,8 +78,15 @@ def _row(row: Hold, principal: Principal, now: str) -> Json:
         "ended": when(ended),
         "how": f"lifted by {row.lifted_by}" if row.lifted_at else "ended by itself",
         "runs_href": f"{reverse('runs')}?waiting_reason=hold",
-        "actions": [_lift(row)] if may_hold(principal, row.repository_id or "") else [],
+        "actions": _ways_out(row, principal),
     }
+
+
+def _ways_out(row: Hold, principal: Principal) -> list[Json]:
+    if row.campaign_id:
+        href = reverse("campaign", args=[row.campaign_id])
+        return [{"name": "campaign", "label": "See the campaign", "href": href, "method": "get"}]
+    return [_lift(row)] if may_hold(principal, row.repository_id or "") else []
 
 
 def _lift(row: Hold) -> Json:

@@ -16,6 +16,7 @@ from runs.domain.state import RunState
 from runs.domain.times import clock
 from runs.domain.vocabulary import CompletionMode, PullRequestState, RunStatus
 from runs.models import Lease, PullRequest, Refusal, Run
+from runs.selectors.campaigns import campaign_link
 from runs.selectors.display import shown_run
 from runs.selectors.links import buttons, page_href
 from runs.selectors.receipts import receipt
@@ -42,7 +43,7 @@ def result_tab(run: Run) -> str:
 def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
     """All of the page but its tab.
 
-    Eight queries, one more where it is not its task's first, and one for its pull request.
+    Eight queries, one more where it is not its task's first, one for its pull request, one for its campaign.
     """
     state = RunState.from_json(run.state)
     surroundings = read_surroundings(repository_ids=[run.repository_id])
@@ -55,6 +56,7 @@ def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
         "title": run.task.title,
         "display": lowered(shown["display"]),
         "meta": _meta(run, state),
+        "campaign": campaign_link(run.task, principal),
         "heard": when(lease.heartbeat_at) if lease else None,
         "reported": when(moment(state.progress_at)) if lease and state.progress_at else None,
         "risk": risk_badge(state.effective_risk),

@@ -12,6 +12,7 @@ from runs.domain.said import short
 from runs.domain.tasks import TaskState
 from runs.domain.vocabulary import TASK_FINAL, CompletionMode, Risk, TaskEv, TaskStatus
 from runs.models import Run, Task, TaskEvent
+from runs.selectors.campaigns import campaign_link
 from runs.selectors.display import shown_task
 from runs.selectors.links import buttons, page_href
 from runs.selectors.runs import run_rows, visible_runs
@@ -54,6 +55,7 @@ def task_page(*, task: Task, principal: Principal) -> Json:
         "contract": _contract(task, risk),
         "verifiers": task.contract["verifiers"],
         "parent": _parent(task),
+        "campaign": campaign_link(task, principal),
         "log": [_move(row) for row in _log(task)],
         "live": task.status not in TASK_FINAL,
     }

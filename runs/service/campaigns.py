@@ -18,7 +18,7 @@ from runs import store
 from runs.domain.campaigns import decide
 from runs.domain.campaigns.decide import Draft
 from runs.domain.campaigns.limits import MOST_PARTS, check_limits, waves_of, with_defaults
-from runs.domain.campaigns.selection import check_selection, select
+from runs.domain.campaigns.selection import Selection, check_selection, select
 from runs.domain.campaigns.state import CampaignState
 from runs.domain.campaigns.words import CampaignEv, CampaignStatus
 from runs.domain.commands import Caller
@@ -66,16 +66,13 @@ def campaign_plan(*, data: Mapping[str, Any], known: Iterable[Repository]) -> Ca
 
     ``known``: the repositories in which the caller may start tasks.
     """
-    lines = data.get("repositories")
-    if message := check_selection(lines):
-        raise Invalid({"repositories": [message]})
-    assert isinstance(lines, list)  # noqa: S101  for the type checker
-    selection = [line.strip() for line in lines]
+    message = check_selection(data.get("repositories"))
+    selection = [] if message else [str(line).strip() for line in data["repositories"]]
     by_name = {repository.name: repository for repository in known}
     found = select(selection, by_name)
     repositories = [by_name[name] for name in found.names]
     contract, wrong = _contract(data.get("contract"), repositories)
-    wrong |= _wrong_repositories(found.unmatched, len(repositories))
+    wrong |= {"repositories": [message]} if message else _wrong_repositories(found, len(repositories))
     limits = with_defaults(data)
     if "contract" not in wrong:
         wrong |= check_limits(limits, contract)
@@ -100,8 +97,9 @@ def _contract(given: Any, repositories: list[Repository]) -> tuple[Json, dict[st
     return contract, {}
 
 
-def _wrong_repositories(unmatched: tuple[str, ...], count: int) -> dict[str, list[str]]:
-    messages = [f"{line} is no repository in which you may start tasks" for line in unmatched[:_MOST_NAMED]]
+def _wrong_repositories(found: Selection, count: int) -> dict[str, list[str]]:
+    unknown = found.unmatched[:_MOST_NAMED]
+    messages = [f"{line} is no repository in which you may start tasks" for line in unknown]
     if not count and not messages:
         messages.append("chooses no repository at all")
     if count > MOST_PARTS:

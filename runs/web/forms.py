@@ -170,7 +170,7 @@ def contract_of(form: ContractForm, verifiers: Any) -> Json:
     """What was typed, in the shape of the API. A number that is none stays text; the service names it."""
     given = {**dict.fromkeys(form.fields, ""), **form.cleaned_data}
     return {
-        **{name: given[name] for name in _AS_TYPED},
+        **{name: given.get(name, "") for name in _AS_TYPED},
         "agent": _agent(given["agent_kind"], given["agent_command"].strip()),
         **{name: _split(given[name], "\n") for name in ("setup", "allowed_paths", "forbidden_paths")},
         **{name: _split(given[name], ",") for name in ("labels", "needs")},
@@ -226,16 +226,19 @@ def _verifier(row: Json) -> Json:
     return {
         "name": row["name"].strip(),
         "command": row["command"].strip(),
-        "timeout_seconds": _number(row["timeout_seconds"] or "600"),
+        "timeout_seconds": number_or_text(row["timeout_seconds"] or "600"),
     }
 
 
 def _limits(given: Json, prefix: str) -> Json:
     found = {name.removeprefix(prefix): given[name].strip() for name in given if name.startswith(prefix)}
-    return {name: text if name == "max_cost_usd" else _number(text) for name, text in found.items() if text}
+    return {
+        name: text if name == "max_cost_usd" else number_or_text(text) for name, text in found.items() if text
+    }
 
 
-def _number(text: str) -> int | str:
+def number_or_text(text: str) -> int | str:
+    """A whole number; what is none stays text, and the service names it."""
     return int(text) if text.isascii() and text.isdigit() else text
 
 

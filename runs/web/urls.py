@@ -3,7 +3,18 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from runs.web import accounts, bulk, contract_pages, demo, holds, patches, task_form, views
+from runs.web import (
+    accounts,
+    bulk,
+    campaign_form,
+    campaigns,
+    contract_pages,
+    demo,
+    holds,
+    patches,
+    task_form,
+    views,
+)
 from runs.web.patterns import patterns
 
 urlpatterns = [
@@ -31,6 +42,10 @@ urlpatterns = [
     path("repositories/", views.repositories, name="repositories"),
     path("repositories/<path:name>/", views.repository, name="repository"),
     path("workers/", views.workers, name="workers"),
+    path("campaigns/", campaigns.campaigns, name="campaigns"),
+    path("campaigns/new/", campaign_form.campaign_new, name="campaign_new"),
+    path("campaigns/<str:campaign_id>/", campaigns.campaign, name="campaign"),
+    path("campaigns/<str:campaign_id>/<slug:action>/", campaigns.campaign_action, name="campaign_action"),
     path("holds/", holds.holds, name="holds"),
     path("holds/<str:hold_id>/lift/", holds.hold_lift, name="hold_lift"),
     path("lifecycle/", views.lifecycle, name="lifecycle"),

@@ -16,6 +16,7 @@ from django.test import RequestFactory
 from runs import service
 from runs.demo import load
 from runs.demo.people import PEOPLE
+from runs.demo.repository import NAME
 from runs.demo.tasks import TASKS
 from runs.domain.vocabulary import RunStatus, TaskStatus
 from runs.models import Person, Repository, RoleGrant, Run, Task, WorkerAccount
@@ -32,7 +33,7 @@ def data_dir(settings, tmp_path) -> Path:
 
 
 def remote() -> Path:
-    return Path(urlsplit(Repository.objects.get().url).path)
+    return Path(urlsplit(Repository.objects.get(name=NAME).url).path)
 
 
 def git(*words: str, at: Path) -> str:
@@ -82,7 +83,7 @@ def test_the_repository_passes_its_own_tests_at_every_commit(tmp_path):
 
 def test_a_dead_worker_is_noticed_soon():
     load.demo_load()
-    repository = Repository.objects.get()
+    repository = Repository.objects.get(name=NAME)
     in_force = effective_policies(repository_ids=[repository.pk])[repository.pk].values
     assert (in_force["lease_seconds"], in_force["heartbeat_interval_seconds"]) == (15, 5)
 

@@ -13,6 +13,7 @@ from django.test import Client
 from approvals.models import ApprovalRequest
 from runs import service
 from runs.demo import load
+from runs.demo.repository import NAME
 from runs.domain.vocabulary import ArtifactKind, Ev, Gate, RunStatus
 from runs.models import Artifact, Person, PullRequest, Repository, Run, RunEvent, WorkerAccount
 from runs.pull_requests.run import create_pull_requests
@@ -61,7 +62,7 @@ def events(title: str, kind: Ev) -> list[RunEvent]:
 
 def in_branch(title: str, path: str) -> str:
     """The file as the pushed branch has it."""
-    remote = urlsplit(Repository.objects.get().url).path
+    remote = urlsplit(Repository.objects.get(name=NAME).url).path
     branch = PullRequest.objects.get(run=run_of(title)).branch
     shown = ["git", "-c", "safe.directory=*", f"--git-dir={remote}", "show", f"{branch}:{path}"]
     return subprocess.run(shown, check=True, capture_output=True, text=True).stdout

@@ -15,8 +15,9 @@ from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from runs import service
+from runs import auth, service
 from runs.domain.vocabulary import ArtifactKind, Ev, PersonRole, RunStatus
+from runs.models import Repository
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -78,6 +79,14 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "artifacts/{artifact_id}/files/{index}/around/"): ALL,
     ("GET", "repositories/"): ASKING,
     ("GET", "repositories/{name}/"): ALL,
+    ("GET", "campaigns/"): ASKING,
+    ("GET", "campaigns/new/"): SUBMITTERS,
+    ("POST", "campaigns/new/"): SUBMITTERS,
+    ("GET", "campaigns/{campaign_id}/"): ALL,
+    **{
+        ("POST", f"campaigns/{{campaign_id}}/{action}/"): OPERATORS
+        for action in ("pause", "resume", "retry", "cancel", "change")
+    },
     ("GET", "workers/"): ASKING,
     ("GET", "holds/"): ASKING,
     ("POST", "holds/"): OPERATORS,
@@ -134,10 +143,17 @@ def ids() -> dict[str, str]:
         "name": run.repository.name,
         "approval_id": request.pk,
         "sha": request.subject_sha256,
+        "campaign_id": _campaign(run.repository),
         "hold_id": service.hold_set(scope="repository", value=run.repository.name, reason="x", by="test").id,
         "absence_id": "awy_of_somebody_else",
         "token_id": "tok_of_somebody_else",
     }
+
+
+def _campaign(where: Repository) -> str:
+    by = auth.of_person(factories.person(PersonRole.SUBMITTER)).caller
+    data = {"contract": factories.contract(), "repositories": [where.name]}
+    return service.campaign_create(data=data, known=[where], by=by)[0].pk
 
 
 @pytest.fixture
@@ -169,7 +185,7 @@ def _routes(patterns: list[Any], prefix: str = "") -> Iterator[str]:
 
 def test_every_page_has_a_row():
     told = {page for _, page in TABLE} | OPEN
-    actions = {"tasks/{task_id}/{action}/": "tasks/", "runs/{run_id}/{action}/": "runs/"}
+    actions = {f"{kind}s/{{{kind}_id}}/{{action}}/" for kind in ("task", "run", "campaign")}
     untold = {page for page in pages() if page not in told and page not in actions}
     assert untold == set()
     gone = {page for page in told if page not in set(pages()) and not _is_action(page)}
@@ -177,14 +193,16 @@ def test_every_page_has_a_row():
 
 
 def _is_action(page: str) -> bool:
-    return re.fullmatch(r"(tasks/{task_id}|runs/{run_id})/\w+/", page) is not None
+    return re.fullmatch(r"(tasks/{task_id}|runs/{run_id}|campaigns/{campaign_id})/\w+/", page) is not None
 
 
 def test_every_action_has_a_row():
     from runs import actions
+    from runs.web import campaigns
 
     known = {f"tasks/{{task_id}}/{name}/" for name in actions._TASK_ACTIONS}
     known |= {f"runs/{{run_id}}/{name}/" for name in (*actions._DIRECTIVES, "note")}
+    known |= {f"campaigns/{{campaign_id}}/{name}/" for name in campaigns._ACTIONS}
     assert {page for method, page in TABLE if method == "POST" and _is_action(page)} - {
         "tasks/{task_id}/edit/"
     } == known

@@ -286,7 +286,9 @@ def cancel(state: CampaignState, *, reason: str, by: Actor) -> list[Draft]:
     if state.status == S.CANCELLING:
         return []
     _require(state, S.RUNNING, S.HALTED, S.PAUSED, what="cancelled")
-    return [Draft(E.CANCEL_REQUESTED, payload={"reason": reason}, actor=by)]
+    not_begun = sum(part.state == P.WAITING for part in state.parts.values())
+    facts = {"not_begun": not_begun}
+    return [Draft(E.CANCEL_REQUESTED, payload={"reason": reason}, facts=facts, actor=by)]
 
 
 def _require(state: CampaignState, *statuses: CampaignStatus, what: str) -> None:

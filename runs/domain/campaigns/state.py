@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Final
 
@@ -76,8 +76,9 @@ class CampaignState:
         return {state.value: found[state.value] for state in PartState}
 
     def to_json(self) -> Json:
-        """All of it but its parts as JSON."""
-        return {name: value for name, value in asdict(self).items() if name != "parts"}
+        """All of it but its parts as JSON, with their ``counts``: one row tells the whole of one moment."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "parts"}
+        return {**own, "counts": self.counts()}
 
     @classmethod
     def from_json(cls, data: Json, parts: Iterable[Part] = ()) -> CampaignState:

@@ -57,8 +57,8 @@ class PartState(Word):
 class Completion(Word):
     """When a repository counts as done; the campaign is complete when every repository is."""
 
-    TASKS_COMPLETED = "tasks_completed", "Its task is completed"
-    PULL_REQUESTS_MERGED = "pull_requests_merged", "Its pull request is merged"
+    TASKS_COMPLETED = "tasks_completed", "Its task is completed", "every task is completed"
+    PULL_REQUESTS_MERGED = "pull_requests_merged", "Its pull request is merged", "every one is merged"
 
 
 class Halt(Word):
