@@ -7,6 +7,7 @@ from django.contrib import admin
 from runs import models
 from runs.admin.base import History
 from runs.admin.lists import NEWEST, by_word
+from runs.domain.campaigns.words import CampaignEv, CampaignStatus
 from runs.domain.errors import all_refusals
 from runs.domain.vocabulary import ArtifactKind, Ev, StepState, TaskEv
 
@@ -150,3 +151,42 @@ class RunWatchAdmin(History):
     list_display = ("run_id", "until")
     search_fields = ("run_id__exact",)
     ordering = ("-pk",)
+
+
+@admin.register(models.Campaign)
+class CampaignAdmin(History):
+    """Campaigns; they are steered on their own pages."""
+
+    list_display = ("id", "title", "status", "parts_total", "created_by", "created_at", "ended_at")
+    list_select_related = ("created_by",)
+    list_filter = (by_word("status", CampaignStatus),)
+    search_fields = ("id__exact",)
+    ordering = ("-created_at", "-pk")
+    heavy = ("state",)
+
+
+@admin.register(models.CampaignPart)
+class CampaignPartAdmin(History):
+    """Their repositories."""
+
+    list_display = ("campaign_id", "position", "repository", "state", "tries", "task_id", "ended_at")
+    list_select_related = ("repository",)
+    search_fields = ("campaign_id__exact", "task_id__exact")
+    ordering = ("-pk",)
+
+
+@admin.register(models.CampaignEvent)
+class CampaignEventAdmin(_Log):
+    """The campaigns' log."""
+
+    list_display = (
+        "campaign_id",
+        "sequence",
+        "event_type",
+        "from_status",
+        "to_status",
+        "actor_name",
+        "recorded_at",
+    )
+    list_filter = (by_word("event_type", CampaignEv, newest=NEWEST),)
+    search_fields = ("campaign_id__exact", "id__exact")

@@ -55,8 +55,8 @@ def accounts_file() -> Path:
 
 
 def demo_load() -> str:
-    """People, a repository with a history, requests that a worker can start on at once, and a campaign over it
-    and two neighbours: all or nothing.
+    """People, a repository with a history, requests that a worker can start on at once, and a campaign over
+    it and two neighbours: all or nothing.
 
     Returns the accounts as lines of text, which ``accounts_file`` keeps. Raises ``NotAllowedNow`` in
     production and where somebody works already.

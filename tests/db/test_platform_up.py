@@ -23,6 +23,8 @@ _PATIENCE = 90.0
 class Product:
     """One `up` over one data folder."""
 
+    words: tuple[str, ...] = ("--no-demo", "--no-worker")
+
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port = folder, port
         self.starts = 0
@@ -35,7 +37,7 @@ class Product:
         self.output = self.folder.with_name(f"output-{self.starts}")
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "up", "--no-demo", "--no-worker", "--port", str(self.port)],
+                [sys.executable, "manage.py", "up", *self.words, "--port", str(self.port)],
                 cwd=ROOT,
                 env=environment(self.folder),
                 stdout=output,
