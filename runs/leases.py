@@ -192,8 +192,8 @@ def _take(
         stopped = stops.over(line, store.holds_in_force(), policy)
         if key:
             store.lock_claim_key(principal.id, key)
-        if line.role == Role.GIT_INTEGRATION:
-            stopped |= _paced_out()
+        if line.role == Role.GIT_INTEGRATION and (paced := _paced_out()):
+            stopped = stopped | paced if stopped else paced
         if not _has_room(line.repository_id, policy["max_concurrent_runs"]):
             return None
         held_back = line.role == Role.GIT_INTEGRATION and _is_full(line.repository_id, policy)
@@ -230,12 +230,16 @@ def _is_full(repository_id: str, policy: Json) -> bool:
     return full(policy, service.outgoing_of([repository_id])[repository_id]) is not None
 
 
-def _paced_out() -> Q:
-    """Runs whose campaign may begin no further pull request now. Counted alone: its repositories are many."""
+def _paced_out() -> Q | None:
+    """Runs whose campaign may begin no further pull request now; None where there is no such campaign.
+
+    Counted under a lock of its own: the campaign's repositories are many.
+    """
     if not service.is_any_campaign_paced():
-        return Q(pk__in=[])
+        return None
     store.lock_pace()
-    return runs_kept_in(service.campaigns_full())
+    full_ones = service.campaigns_full()
+    return runs_kept_in(full_ones) if full_ones else None
 
 
 def _is_isolated_enough(principal: Principal, line: store.Line, required: str) -> bool:
