@@ -17,7 +17,7 @@ from runs.domain.campaigns.state import CampaignState
 from runs.domain.campaigns.words import CampaignEv, CampaignStatus, Completion, PartState
 from runs.domain.facts import Json
 from runs.domain.said import short
-from runs.models import Campaign, CampaignEvent, CampaignPart
+from runs.models import Campaign, CampaignEvent, CampaignPart, Repository
 from runs.selectors.campaign_burn import burn_down
 from runs.selectors.campaigns import Readings, campaign_parts, strip
 from runs.selectors.surroundings import read_surroundings
@@ -52,7 +52,7 @@ def campaign_page(*, campaign: Campaign, principal: Principal, params: Mapping[s
         "instruction": state.contract["instruction"],
         "contract": _contract(state),
         "parts": _parts(campaign, principal, params),
-        "log": [_move(row) for row in _log(campaign)],
+        "log": _log(campaign),
         "live": campaign.ended_at is None,
     }
 
@@ -68,7 +68,8 @@ def _actions(campaign: Campaign, standing: Standing) -> list[Json]:
     found = []
     if failed:
         what = f"{_repositories(failed)} will get a new task."
-        found.append(_button(campaign, "retry", "Retry failed", what, tone="primary"))
+        tone = "primary" if status is S.HALTED else ""
+        found.append(_button(campaign, "retry", "Retry failed", what, tone=tone))
     if status in (S.PAUSED, S.HALTED):
         accepts = f" Its {failed} failures are accepted." if status is S.HALTED and failed else ""
         found.append(_button(campaign, "resume", "Resume", f"The campaign goes on.{accepts}"))
@@ -238,11 +239,14 @@ def _all(campaign: Campaign) -> Json:
 # --- its log --------------------------------------------------------------------------------------
 
 
-def _log(campaign: Campaign) -> list[CampaignEvent]:
-    return list(CampaignEvent.objects.filter(campaign=campaign).order_by("-sequence")[:MOST_MOVES])
+def _log(campaign: Campaign) -> list[Json]:
+    rows = list(CampaignEvent.objects.filter(campaign=campaign).order_by("-sequence")[:MOST_MOVES])
+    about = {row.facts["repository_id"] for row in rows if "repository_id" in row.facts}
+    names = dict(Repository.objects.filter(pk__in=about).values_list("pk", "name"))
+    return [_move(row, names.get(row.facts.get("repository_id", ""), "")) for row in rows]
 
 
-def _move(row: CampaignEvent) -> Json:
+def _move(row: CampaignEvent, repository: str) -> Json:
     payload, facts = row.payload, row.facts
     words: dict[CampaignEv, Callable[[], str]] = {
         CampaignEv.WAVE_OPENED: lambda: f"wave {facts['wave']}: {facts['opened']} repositories in all",
@@ -256,7 +260,7 @@ def _move(row: CampaignEvent) -> Json:
     return {
         "sequence": row.sequence,
         "text": CampaignEv(row.event_type).label,
-        "detail": short(said) if said else "",
+        "detail": joined(repository, short(said) if said else ""),
         "by": row.actor_name,
         "at": when(row.recorded_at),
         "moved": "" if row.from_status == row.to_status else CampaignStatus(row.to_status).label,

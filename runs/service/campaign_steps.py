@@ -45,13 +45,19 @@ def unfinished_campaigns() -> list[str]:
 
 def campaign_advance(*, campaign_id: str) -> list[Event]:
     """Take every step that follows now, and let its tasks follow it; returns the new events."""
+    events = _steps(campaign_id)
+    if campaign_settle(campaign_id=campaign_id):
+        events += _steps(campaign_id)  # what was cancelled just now is told at once
+    return events
+
+
+def _steps(campaign_id: str) -> list[Event]:
     events: list[Event] = []
     for _ in range(MOST_STEPS):
         new = _step(campaign_id)
         if not new:
             break
         events += new
-    campaign_settle(campaign_id=campaign_id)
     return events
 
 

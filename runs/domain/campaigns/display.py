@@ -119,10 +119,8 @@ def _wave(state: CampaignState, standing: Standing, busy: int, begin: int) -> st
         return f"{count} pull request{' waits' if count == 1 else 's wait'} for a merge."
     if standing.counts[P.WAITING]:
         limit = state.limits["failure_limit_percent"]
-        return (
-            f"Wave {state.wave}: {_tasks(busy)} under way. The next wave is begun when they have ended, while"
-            f" fewer than {limit} % failed."
-        )
+        next_one = f"The next wave is begun when all of it has ended, while fewer than {limit} % failed."
+        return f"Wave {state.wave}: {_tasks(busy)} under way. {next_one}"
     return f"The last wave: {_tasks(busy)} under way."
 
 
