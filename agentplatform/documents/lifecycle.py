@@ -1,4 +1,4 @@
-"""``lifecycle.md``: statuses and transitions of runs and tasks, from the one table."""
+"""``lifecycle.md``: statuses and transitions of runs, tasks and campaigns, from their tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from agentplatform.documents.markdown import code, codes, fence, section, table
 from agentplatform.documents.markdown import page as whole
+from runs.domain.campaigns.table import CAMPAIGN_ROWS
+from runs.domain.campaigns.words import CampaignEv, CampaignStatus, PartState
 from runs.domain.diagram import mermaid
 from runs.domain.retry import MATRIX
 from runs.domain.table import ROWS, STAY, Row
@@ -63,6 +65,9 @@ def page() -> str:
         section("A task", fence("mermaid", _task_diagram())),
         section("Statuses of a task", _words(TaskStatus, final=TASK_FINAL)),
         section("Events of a task", table(("event", "from", "to"), [_first_move(), *map(_move, TASK_ROWS)])),
+        section("Statuses of a campaign", _words(CampaignStatus)),
+        section("Repositories of a campaign", _words(PartState)),
+        section("Events of a campaign", table(("event", "from", "to"), list(_campaign_moves()))),
         section("Failures", _words(FailureCategory), *_retries()),
         section("Roles", _words(Role)),
         section("Gates", _words(Gate)),
@@ -137,6 +142,12 @@ def _task_diagram() -> str:
 
 def _first_move() -> tuple[str, ...]:
     return (code(TaskEv.TASK_CREATED), "", code(TaskStatus.DRAFT))
+
+
+def _campaign_moves() -> Iterable[tuple[str, ...]]:
+    yield code(CampaignEv.CAMPAIGN_CREATED), "", code(CampaignStatus.RUNNING)
+    for row in CAMPAIGN_ROWS:
+        yield code(row.event), codes(row.sources), code(row.target) if row.target else "stays"
 
 
 def _move(row: TaskRow) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from agentplatform.documents.commands import names as commands
 from agentplatform.problem import STATUS
 from agentplatform.variables import ENVIRONMENT
 from runs.api.schema import openapi
+from runs.domain.campaigns.words import CampaignEv, CampaignStatus, PartState
 from runs.domain.guards import GUARDS
 from runs.domain.policy import DEFAULTS, MEANINGS, STRICTER
 from runs.domain.vocabulary import Ev, FailureCategory, RunStatus, TaskEv, TaskStatus
@@ -53,6 +54,7 @@ def test_no_generated_document_is_stale():
     ("page", "words"),
     [
         ("lifecycle.md", [*RunStatus, *TaskStatus, *FailureCategory, *TaskEv]),
+        ("lifecycle.md", [*CampaignStatus, *PartState, *CampaignEv]),
         ("lifecycle.md", [event for event in Ev if event is not Ev.RUN_CREATED]),  # begins the log: no row
         ("events.md", list(Ev)),
         ("errors.md", list(STATUS)),
