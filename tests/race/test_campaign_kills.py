@@ -30,8 +30,8 @@ SECONDS_BETWEEN_KILLS = (4.0, 12.0)
 #: What of a command line tells which program it is.
 PROGRAMS = {"web": "gunicorn", "background": "celery", "worker": "-m worker"}
 POLICY = {
-    "lease_seconds": 6,
-    "heartbeat_interval_seconds": 2,
+    "lease_seconds": 15,
+    "heartbeat_interval_seconds": 5,
     "retry_base_seconds": 1,
     "retry_max_seconds": 2,
 }
