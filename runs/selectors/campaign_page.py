@@ -128,7 +128,9 @@ def _limits(state: CampaignState, standing: Standing, spent: Decimal) -> list[Js
     return [
         _fact("Wave", f"{state.wave} of {len(sizes)}, {state.opened} of {total} repositories"),
         _fact("Waves", ", ".join(str(size) for size in sizes)),
-        _fact("Failed", f"{failed} of {ended} that ended; it stops at {limits['failure_limit_percent']} %"),
+        _fact(
+            P.FAILED.label, f"{failed} of {ended} that ended; it stops at {limits['failure_limit_percent']} %"
+        ),
         _fact("Pull requests", f"at most {pace} an hour" if pace else "at any pace"),
         _fact("Spent", money(spent) + (f" of {money(cap)}" if cap is not None else ", no cap")),
         _fact("Done when", Completion(limits["completion"]).sentence),
