@@ -89,6 +89,7 @@ _TASK: Final = shape(
     run_ids=many(an_id("run")),
     latest_run_id=or_null(an_id("run")),
     parent_id=or_null(an_id("task")),
+    campaign_id=or_null(an_id("camp")),
     created_by=TEXT,
     created_at=TIME,
     updated_at=TIME,

@@ -281,6 +281,7 @@ def task(row: Task, made: list[Run], *, principal: Principal, around: Surroundin
         "run_ids": [run_row.pk for run_row in made],
         "latest_run_id": row.latest_run_id or None,
         "parent_id": row.parent_id,
+        "campaign_id": row.campaign_id,
         "created_by": row.created_by.get_username(),
         "created_at": stamp(row.created_at),
         "updated_at": stamp(row.updated_at),
