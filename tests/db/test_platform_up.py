@@ -24,6 +24,7 @@ class Product:
     """One `up` over one data folder."""
 
     words: tuple[str, ...] = ("--no-demo", "--no-worker")
+    patience = _PATIENCE
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port = folder, port
@@ -81,7 +82,7 @@ class Product:
             self.process.wait()
 
     def eventually(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + self.patience
         while not condition():
             assert time.monotonic() < deadline, self.said
             assert self.process is None or self.process.poll() is None, self.said

@@ -57,6 +57,7 @@ class Fleet(Product):
     """A product with two workers, and small repositories."""
 
     words = ("--no-demo", "--workers", "2")
+    patience = 600.0
     token = ""
 
     def manage(self, *words: str) -> str:
