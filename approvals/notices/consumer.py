@@ -12,6 +12,7 @@ from django.urls import reverse
 from approvals.asking.ask import ask
 from approvals.asking.eligible import people_with
 from approvals.models import ApprovalRequest
+from approvals.notices import campaigns
 from approvals.notices.tell import News, settle, tell
 from approvals.notices.words import Kind, failure_words, one_line
 from runs.auth import Action, may, of_person
@@ -24,7 +25,7 @@ _TASKS: Final = frozenset(
     {"TaskCompleted", "TaskFailed", "TaskRejected", "TaskWaiting", "TaskRunning", "TaskCancelled"}
 )
 _HOLDS: Final = frozenset({"HoldSet", "HoldLifted"})
-WANTED: Final = frozenset({"RunApprovalRequired", *_TASKS, *_HOLDS})
+WANTED: Final = frozenset({"RunApprovalRequired", *_TASKS, *_HOLDS, *campaigns.WANTED})
 #: Reading CODEOWNERS may fetch from the repository.
 CLAIM_SECONDS: Final = 60.0
 
@@ -44,6 +45,13 @@ def hear(message: Message) -> None:
     if message.name in _HOLDS:
         _hear_of_hold(message)
         return
+    if message.name in campaigns.WANTED:
+        campaigns.hear_of_campaign(message)
+        return
+    _hear_of_task(message)
+
+
+def _hear_of_task(message: Message) -> None:
     task = Task.objects.select_related("created_by", "repository").filter(pk=message.stream).first()
     if task is None:
         return
@@ -102,7 +110,9 @@ def _timed_out(facts: Json) -> bool:
 
 
 def _tell_owner(task: Task, message: Message, kind: Kind, sentence: str, likeness: str = "") -> None:
-    """Who asked for it, if they still have a role there."""
+    """Who asked for it, if they still have a role there; of a campaign's task the campaign tells."""
+    if task.campaign_id:
+        return
     whom = {task.created_by: "You asked for this task."} if _sees(task.created_by, task) else {}
     tell(_news(task, message, kind, sentence, likeness), whom)
 

@@ -10,7 +10,8 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 
 from agentplatform.clock import database_now
-from runs import auth, leases, rebuild, service, store, timeouts
+from approvals.notices.models import Notice
+from runs import auth, leases, outbox, rebuild, service, store, timeouts
 from runs.domain.campaigns.words import CampaignStatus, PartState
 from runs.domain.errors import IdempotencyKeyReused, Invalid, NotAllowedNow
 from runs.domain.vocabulary import Ev, PersonRole, Role, RunStatus, TaskStatus
@@ -143,6 +144,26 @@ def test_failures_stop_it_and_a_retry_makes_new_tasks() -> None:
         advance(campaign)
     assert state_of(campaign).status == CampaignStatus.COMPLETED
     assert_sound(campaign)
+
+
+def test_who_asked_for_it_hears_that_it_stopped_and_that_it_is_complete_and_not_of_each_task() -> None:
+    sue, machine = person(PersonRole.SUBMITTER), worker()
+    campaign = make_campaign(2, by=sue, first_wave=1)
+    advance(campaign)
+    fail(claim(machine))
+    advance(campaign)
+    outbox.relay()
+    assert [notice.kind for notice in Notice.objects.filter(person=sue)] == ["blocked"]
+    service.campaign_retry(campaign_id=campaign.pk, by=lena())
+    for _ in range(2):
+        advance(campaign)
+        finish(claim(machine))
+    advance(campaign)
+    outbox.relay()
+    told = list(Notice.objects.filter(person=sue, settled_at__isnull=True))
+    assert [(notice.kind, notice.sentence) for notice in told] == [
+        ("completed", "2 of 2 repositories are done.")
+    ]
 
 
 def test_what_tasks_cost_counts_against_the_cap() -> None:

@@ -44,6 +44,7 @@ CAMPAIGN_DOMAIN_EVENTS: Final = {
     E.CAMPAIGN_HALTED: "CampaignHalted",
     E.CAMPAIGN_PAUSED: "CampaignPaused",
     E.CAMPAIGN_RESUMED: "CampaignResumed",
+    E.PARTS_RETRIED: "CampaignRetried",
     E.CANCEL_REQUESTED: "CampaignCancelling",
     E.CAMPAIGN_CANCELLED: "CampaignCancelled",
     E.CAMPAIGN_COMPLETED: "CampaignCompleted",
