@@ -141,6 +141,7 @@ def test_markup_in_a_title_is_text() -> None:
 
 
 def test_an_empty_list_says_the_next_step() -> None:
+    repository()
     assert "Start one" in signed_in(PersonRole.SUBMITTER).get("/campaigns/").content.decode()
     assert (
         "No campaign is in this state"
