@@ -141,7 +141,7 @@ def until_done(provider: Provider, change: Change) -> Pushed:
     raise AssertionError("it never came to an end")
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(1_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [20, pytest.param(1_000, marks=pytest.mark.long)])
 def test_creations_under_any_faults_are_one_pull_request_each(forge, provider, remote, count):
     seed = 20_260_703
     dice = random.Random(seed)
