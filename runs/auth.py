@@ -12,10 +12,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from agentplatform.rows import columns_of, instance
+from agentplatform.rows import ask, columns_of, instance
 from runs.domain.commands import Caller
 from runs.domain.errors import ActorNotAllowed, Invalid, NotFound, PermissionDenied
 from runs.domain.holds import HoldScope
@@ -141,12 +140,10 @@ class Bearer:
 def find_bearer(secret: str) -> Bearer | None:
     """Who holds this secret, if its token is in force; disabled accounts and leavers have none. One query."""
     digest = hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
-    with connection.cursor() as cursor:
-        cursor.execute(_bearer_text(), [digest])
-        found = cursor.fetchone()
-    if found is None:
+    rows = ask(_bearer_text(), [digest])
+    if not rows:
         return None
-    now, repositories, grants, *values = found
+    now, repositories, grants, *values = rows[0]
     token, worker, person = _bearer_rows(values)
     if not token.is_in_force(now):
         return None
@@ -293,12 +290,10 @@ def sees_run(principal: Principal, run: Run) -> bool:
 
 def require_run(principal: Principal, run_id: str) -> None:
     """``NotFound`` unless the run is theirs to know. For those who are about to lock and read it anyway."""
-    with connection.cursor() as cursor:
-        cursor.execute(_RUN_SEEN, {"run": run_id, "caller": principal.id})
-        found = cursor.fetchone()
-    if found is None:
+    rows = ask(_RUN_SEEN, {"run": run_id, "caller": principal.id})
+    if not rows:
         raise NotFound
-    repository_id, claim_role, held = found
+    repository_id, claim_role, held = rows[0]
     if not may(principal, Action.READ, repository_id):
         raise NotFound
     if principal.worker is not None and not held and claim_role not in principal.worker.roles:
