@@ -20,7 +20,8 @@ PATIENCE_SECONDS = 120.0
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG"}}
-    return {**kept, "AGENTPLATFORM_DATA_DIR": str(folder), "WEB_PROCESSES": "1", **more}
+    own = {"AGENTPLATFORM_DATA_DIR": str(folder), "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")}
+    return {**kept, **own, "WEB_PROCESSES": "1", **more}
 
 
 class Demonstration:

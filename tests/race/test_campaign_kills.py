@@ -21,8 +21,8 @@ import pytest
 
 from runs.domain.campaigns.state import CampaignState, fold_campaign
 from runs.domain.facts import Actor, Event
-from tests.db.test_platform_up import ROOT, Product, environment
 from tests.factories import make_origin
+from tests.running import ROOT, Product, environment
 from tests.served import free_port
 
 PACE, CAP, EACH = 20, 12, 1
