@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 import structlog
@@ -10,11 +11,13 @@ from django.core.exceptions import PermissionDenied as DjangoDenies
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import DataError, InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.template.loader import get_template
 from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 
+from agentplatform import measures
 from runs.domain.errors import (
     Malformed,
     NotAuthenticated,
@@ -117,6 +120,7 @@ def answer_exception(error: Exception, context: dict[str, Any]) -> Response | No
     refusal = refusal_of(error)
     if refusal is None:
         return None
+    measures.REFUSALS.labels(refusal.code).inc()
     response = Response(document(refusal), status=STATUS[refusal.code], content_type=MEDIA_TYPE)
     for name, value in headers(refusal).items():
         response[name] = value
@@ -167,14 +171,28 @@ def nothing_here(request: HttpRequest) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Django's handler for what nobody foresaw: a problem document for the API, a page for people."""
-    if not request.path.startswith("/api/"):
+    """Django's handler of what came through: a problem document for the API, a page for people.
+
+    A database that is away passes, wherever it was noticed: in a page, or in the session before it.
+    """
+    error = sys.exc_info()[1]
+    is_passing = isinstance(error, OperationalError | InterfaceError | InternalError)
+    if request.path.startswith("/api/"):
+        return _answer(Unavailable() if is_passing else Internal())
+    if not is_passing:
         return defaults.server_error(request)
-    return _answer(Internal())
+    page = HttpResponse(get_template("503.html").render(), status=STATUS["unavailable"])
+    page["Retry-After"] = str(RETRY_SECONDS)
+    return page
 
 
 def _answer(refusal: Refusal) -> HttpResponse:
-    return JsonResponse(document(refusal), status=STATUS[refusal.code], content_type=MEDIA_TYPE)
+    return JsonResponse(
+        document(refusal),
+        status=STATUS[refusal.code],
+        content_type=MEDIA_TYPE,
+        headers=headers(refusal),
+    )
 
 
 def codes() -> list[str]:
