@@ -11,10 +11,12 @@ class AgentPlatformConfig(AppConfig):
 
     def ready(self) -> None:
         from agentplatform import checks as _checks  # noqa: F401  importing registers them
-        from agentplatform import wiring
+        from agentplatform import tracing, wiring
         from agentplatform.database import grant_after_migrate
 
         wiring.connect()
+        if settings.TRACES_ENDPOINT:
+            tracing.configure(endpoint=settings.TRACES_ENDPOINT, service="agentplatform")
 
         # Once, when all apps are migrated: the signal is sent per app, after the last migration.
         owner_of_tables = apps.get_app_config(settings.AUTH_USER_MODEL.split(".")[0])

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
-from celery.signals import before_task_publish, setup_logging
+from celery.signals import before_task_publish, setup_logging, task_postrun, task_prerun
+from structlog.contextvars import bind_contextvars, clear_contextvars
 
-from agentplatform import broker
+from agentplatform import broker, tracing
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentplatform.settings")
 
@@ -22,6 +23,23 @@ app.autodiscover_tasks()
 @setup_logging.connect
 def keep_logging(**_: Any) -> None:
     """Settings configured logging already; a receiver here keeps Celery from replacing it."""
+
+
+before_task_publish.connect(tracing.carry)
+task_prerun.connect(tracing.begin_task)
+task_postrun.connect(tracing.end_task)
+
+
+@task_prerun.connect
+def name_task(task_id: str, task: Any, **_: Any) -> None:
+    """Every line of a task says whose it is."""
+    clear_contextvars()
+    bind_contextvars(task=task.name, task_call=task_id)
+
+
+@task_postrun.connect
+def forget_task(**_: Any) -> None:
+    clear_contextvars()
 
 
 def broker_folders() -> list[Path]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
+import socket
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +84,27 @@ class Environment:
         ]
         if missing:
             raise ImproperlyConfigured(f"In production these variables must be set: {', '.join(missing)}.")
+
+
+def counters_folder(data_dir: Path) -> Path:
+    """Where the web processes of this machine share counters: in memory, where the system has room for it.
+
+    They are mapped files, and whoever writes to one on a full disk is ended by the kernel.
+    """
+    memory = Path("/dev/shm")  # noqa: S108  the folder is private, see made_private
+    if not os.access(memory, os.W_OK):
+        return data_dir / "metrics" / socket.gethostname()  # a volume may be shared, process ids are not
+    digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
+    return memory / f"agentplatform-{os.getuid()}-{digest}"
+
+
+def made_private(folder: Path) -> Path:
+    """The folder, made where it is not; refused where somebody else made it first."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise ImproperlyConfigured(f"{folder} belongs to somebody else; remove it, or name another folder.")
+    return folder
 
 
 def kept_secret(path: Path) -> str:

@@ -6,7 +6,6 @@ import functools
 import os
 from collections.abc import Callable
 
-import prometheus_client
 import structlog
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
@@ -15,7 +14,9 @@ from django.db.utils import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError as BrokerError
+from prometheus_client import CONTENT_TYPE_LATEST
 
+from agentplatform import measures
 from agentplatform.celery import app, broker_folders, make_broker_folders
 
 log = structlog.get_logger(__name__)
@@ -43,10 +44,8 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Prometheus text: the process's own figures, and every gauge that others registered."""
-    return HttpResponse(
-        prometheus_client.generate_latest(), content_type=prometheus_client.CONTENT_TYPE_LATEST
-    )
+    """Prometheus text: what the web processes of this machine counted, and what the database knows."""
+    return HttpResponse(measures.latest(), content_type=CONTENT_TYPE_LATEST)
 
 
 class _NotReadyError(Exception):

@@ -6,6 +6,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -13,10 +14,14 @@ from django.core.exceptions import BadRequest
 from django.db import DataError
 from django.http import Http404, HttpRequest, HttpResponse
 
+from agentplatform import measures
+
 log = structlog.get_logger(__name__)
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 _QUIET = {"/healthz", "/readyz", "/metrics"}
+#: Names in addresses, and what services bind: they stand in every line of a request.
+_IDS = ("run_id", "task_id", "approval_id", "event_id")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -34,18 +39,27 @@ class RequestLogMiddleware:
         request_id = sent if _REQUEST_ID.fullmatch(sent) else uuid.uuid4().hex
         begun = time.perf_counter()
         with structlog.contextvars.bound_contextvars(request_id=request_id):
-            response = self.get_response(request)
-            if request.path not in _QUIET:
-                milliseconds = round((time.perf_counter() - begun) * 1000, 1)
-                log.info(
-                    "request",
-                    method=request.method,
-                    path=request.path,
-                    status=response.status_code,
-                    ms=milliseconds,
-                )
+            try:
+                response = self.get_response(request)
+                if request.path not in _QUIET:
+                    _tell(request, response.status_code, time.perf_counter() - begun)
+            finally:
+                structlog.contextvars.unbind_contextvars(*_IDS)
         response["X-Request-ID"] = request_id
         return response
+
+    def process_view(
+        self, request: HttpRequest, view: object, arguments: object, words: dict[str, Any]
+    ) -> None:
+        """What the address names stands in every line from here on."""
+        structlog.contextvars.bind_contextvars(**{name: words[name] for name in _IDS if name in words})
+
+
+def _tell(request: HttpRequest, status: int, seconds: float) -> None:
+    """The line of this request, and its count. An address that nobody has is no call of its own."""
+    log.info("request", method=request.method, path=request.path, status=status, ms=round(seconds * 1000, 1))
+    call = request.resolver_match.route if request.resolver_match else "none"
+    measures.answered(method=request.method or "", call=call, status=status, seconds=seconds)
 
 
 class PermissionsPolicyMiddleware:

@@ -42,7 +42,11 @@ def web(port: int) -> Child:
     command = [sys.executable, "-m", "gunicorn", "agentplatform.wsgi", "--no-control-socket"]
     command += ["--preload", *words]  # read once, for all processes: half the start, shared memory
     return Child(
-        name="web", stage=_WEB, command=command, environment=_calm(), options={"cwd": settings.BASE_DIR}
+        name="web",
+        stage=_WEB,
+        command=command,
+        environment={"PROMETHEUS_MULTIPROC_DIR": str(settings.METRICS_DIR), **_calm()},
+        options={"cwd": settings.BASE_DIR},
     )
 
 
@@ -84,6 +88,6 @@ def reference_worker(number: int, *, port: int, token_file: Path) -> Child:
         name=f"worker {number}",
         stage=_WORKER,
         command=[sys.executable, "-m", "worker", *words],
-        withheld={variable.name for variable in settings.ENVIRONMENT},
+        withheld={variable.name for variable in settings.ENVIRONMENT} - {"OTEL_EXPORTER_OTLP_ENDPOINT"},
         options={"cwd": settings.BASE_DIR},
     )

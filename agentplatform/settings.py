@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.crypto import salted_hmac
 
 from agentplatform import database, demonstration, logs, sign_in
-from agentplatform.environment import Environment, kept_secret
+from agentplatform.environment import Environment, counters_folder, kept_secret, made_private
 from agentplatform.postgres import Server
 from agentplatform.variables import BASE_DIR, ENVIRONMENT
 
@@ -93,7 +93,9 @@ INSTALLED_APPS = [
     *EXTRA.apps,
 ]
 
+TRACES_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT")
 MIDDLEWARE = [
+    *(["agentplatform.tracing.TraceMiddleware"] if TRACES_ENDPOINT else []),
     "agentplatform.middleware.RequestLogMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -151,6 +153,14 @@ CIRCUIT_BREAKER_HOLD_SECONDS = env.number("CIRCUIT_BREAKER_HOLD_SECONDS", minimu
 RUN_MAX_EVENTS = env.number("RUN_MAX_EVENTS", minimum=100)
 RUN_MAX_LOG_BYTES = env.number("RUN_MAX_LOG_BYTES", minimum=1024 * 1024)
 LIVE_LOG_MAX_BYTES = 4 * 1024 * 1024  # of one operation; the whole output is an artifact anyway
+
+# --- Metrics ---------------------------------------------------------------
+
+METRICS_DIR = Path(env.text("PROMETHEUS_MULTIPROC_DIR") or counters_folder(DATA_DIR))
+# Read by the library when it is imported: who serves no figures shares no counters.
+os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+if PROCESS == "web":
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(made_private(METRICS_DIR))
 
 # --- Database --------------------------------------------------------------
 

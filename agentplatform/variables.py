@@ -69,6 +69,16 @@ ENVIRONMENT = (
     Variable("SECOND_FACTORS", "false", "Offer people a second factor, an authenticator app; an extra"),
     Variable("TRUST_PROXY_HEADERS", "false", "Believe X-Forwarded-Proto of the proxy in front"),
     Variable("SECURE_HSTS_SECONDS", "31536000", "How long browsers must insist on HTTPS (production)"),
+    Variable(
+        "PROMETHEUS_MULTIPROC_DIR",
+        "",
+        "Folder where the web processes of one machine share their counters; by default in shared memory",
+    ),
+    Variable(
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "",
+        "Collector of traces, such as `http://127.0.0.1:4318`; an extra, for web, background and workers",
+    ),
     Variable("LOG_LEVEL", "INFO", "Least severe level that is logged"),
     Variable(
         "EMAIL_URL",

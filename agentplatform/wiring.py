@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import prometheus_client
 from django.contrib.auth.signals import user_logged_in
 
+from agentplatform import measures
 from approvals.asking import clock
 from approvals.folding import REQUESTS
 from approvals.notices import consumer, letters, webhooks
@@ -16,6 +16,7 @@ from runs import outbox, projections, service, timeouts
 from runs.auth import Principal
 from runs.selectors import reviews
 from runs.selectors.attention import AttentionCollector
+from runs.selectors.gauges import FleetCollector
 from runs.web.accounts import remember_where
 
 
@@ -31,7 +32,8 @@ def connect() -> None:
     outbox.register("webhooks", webhooks.put_in_line)
     outbox.sends_out(webhooks.send_webhooks)
     reviews.ask(_turns)
-    prometheus_client.REGISTRY.register(AttentionCollector())
+    measures.collect_from(AttentionCollector())
+    measures.collect_from(FleetCollector())
     reviews.ask_stuck(_stuck)
     user_logged_in.connect(remember_where, dispatch_uid="agentplatform.sessions")
 

@@ -17,9 +17,10 @@ from celery import current_app
 
 from agentplatform.clock import database_now
 from agentplatform.ids import new_id
+from agentplatform.tracing import continued
 from runs import store
 from runs.domain.facts import Json
-from runs.models import Delivery
+from runs.models import Delivery, OutboxMessage
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +42,7 @@ class Message:
     name: str
     payload: Json
     created_at: datetime
+    traceparent: str = ""  #: the trace that it was written in
 
 
 Handler = Callable[[Message], None]
@@ -149,7 +151,9 @@ def _send(name: str, consumer: _Consumer, delivery: Delivery, done: Relayed) -> 
     if delivery.tries > MAX_TRIES:
         return _postpone(delivery, "Each of its senders died.", done)
     try:
-        consumer.handle(_message(delivery))
+        message = _message(delivery)
+        with continued(f"{name} hears {message.name}", parent=message.traceparent, stream=message.stream):
+            consumer.handle(message)
     except Exception as error:
         log.warning("delivery_failed", consumer=name, message=delivery.message.message_id, exc_info=True)
         return _postpone(delivery, f"{type(error).__name__}: {error}"[:2_000], done)
@@ -217,7 +221,18 @@ def take(receiver: str, *, seconds: float, limit: int) -> list[Parcel]:
 
 def _message(delivery: Delivery) -> Message:
     row = delivery.message
-    return Message(row.message_id, row.stream, row.sequence, row.name, row.payload, row.created_at)
+    return Message(
+        row.message_id, row.stream, row.sequence, row.name, row.payload, row.created_at, row.traceparent
+    )
+
+
+def trace_of(stream: str) -> str:
+    """The trace that a run or task was asked for in, for whoever goes on with it; "" where there is none.
+
+    The first: whoever claims comes with a trace of their own, which is another story.
+    """
+    rows = OutboxMessage.objects.filter(stream=stream).exclude(traceparent="").order_by("id")
+    return rows.values_list("traceparent", flat=True).first() or ""
 
 
 # --- the consumers of this app --------------------------------------------------------------------

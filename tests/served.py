@@ -34,6 +34,7 @@ def serving() -> Iterator[int]:
         **web.environment,
         "DJANGO_SETTINGS_MODULE": "agentplatform.settings",
         "DATABASE_URL": app_url(settings.DATABASES["default"]["NAME"]),
+        "PROMETHEUS_MULTIPROC_DIR": str(settings.DATA_DIR / "metrics"),
     }
     command = [*web.command, "--workers", "1"]
     process = subprocess.Popen(command, env=environment, **web.options)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import click
 
-from worker import __version__
+from worker import __version__, tracing
 from worker.client.errors import Refused
 from worker.client.plane import read_token
 from worker.config import ROLES, WorkerConfig
@@ -137,6 +137,8 @@ def main(  # noqa: PLR0917 - click passes by name
         serve(config, url=url, token=token, once=once, concurrency=concurrency, metrics_port=metrics_port)
     except Refused as refused:
         raise click.ClickException(f"the control plane refused this worker: {refused}") from refused
+    except tracing.NotInstalled as missing:
+        raise click.ClickException(str(missing)) from missing
 
 
 def run(words: list[str]) -> None:

@@ -7,6 +7,7 @@ import random
 import time
 import uuid
 
+from worker import tracing
 from worker.client.errors import BadAnswer, DirectivePending, LeaseLost, Refused, Unavailable
 from worker.client.heartbeat import Heartbeat
 from worker.client.plane import ControlPlane
@@ -78,7 +79,8 @@ class Worker:
         FIGURES.claimed()
         logger.info("run %s: claimed in %s, fence %d", session.run_id, session.status, session.fence)
         try:
-            _work(session)
+            with tracing.span("run", parent=claim.traceparent, run_id=session.run_id):
+                _work(session)
         except (LeaseLost, LeaseEnded) as ended:
             logger.info("run %s: %s", session.run_id, ended or "the lease has ended")
         except (Unavailable, Refused, BadAnswer) as error:
@@ -160,7 +162,8 @@ def _advance(session: RunSession) -> None:
         if phase is None:
             session.release(reason=f"this worker does nothing in {session.status}")
             return
-        phase(session)
+        with tracing.span(session.status, run_id=session.run_id):
+            phase(session)
 
 
 def _masked(session: RunSession, failure: RunFailure) -> RunFailure:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from worker import tracing
 from worker.claiming import Worker
 from worker.client.plane import ControlPlane
 from worker.config import WorkerConfig
@@ -23,6 +24,7 @@ def serve(
 
     SIGTERM and SIGINT drain; a second one ends at once. Raises Refused when the account may not claim.
     """
+    tracing.configure()
     drain = _drain_on_signals(config.drain_seconds)
     config.work_dir.mkdir(parents=True, exist_ok=True)
     sweep_orphans(config.work_dir)

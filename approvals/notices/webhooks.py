@@ -254,6 +254,7 @@ def headers_of(webhook: Webhook, message: Message, body: bytes) -> dict[str, str
         "webhook-id": message.id,
         "webhook-timestamp": str(int(now.timestamp())),
         "webhook-signature": _joined(signed),
+        **({"traceparent": message.traceparent} if message.traceparent else {}),
     }
 
 

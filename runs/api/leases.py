@@ -7,18 +7,19 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from agentplatform import measures, tracing
 from agentplatform.clock import rfc3339
-from runs import leases
+from runs import leases, outbox
 from runs.api import shapes
 from runs.api.base import ApiView
 from runs.api.requests import MAX_WAIT_SECONDS, Fields, idempotency_key, json_object
 from runs.api.resume import policy_of, resume
 from runs.api.schema import says
-from runs.api.waiting import COME_BACK_SECONDS, wait_for
+from runs.api.waiting import COME_BACK_SECONDS, Found, wait_for
 from runs.auth import Principal, require_machine, require_run
 from runs.domain.contract import heartbeat_seconds
 from runs.domain.errors import Invalid
-from runs.domain.facts import Json
+from runs.domain.facts import Json, moment
 from runs.domain.policy import ISOLATION
 from runs.domain.vocabulary import MACHINE_ROLES
 from runs.selectors import Surroundings
@@ -44,6 +45,7 @@ class Leases(ApiView):
             seconds=asked["wait_seconds"],
             begin=lambda: leases.begin_waiting(principal=self.principal, roles=asked["roles"]),
         )
+        _count(found)
         if (claim := found.answer) is None:
             return Response(
                 status=204, headers={"Retry-After": str(COME_BACK_SECONDS)} if found.crowded else None
@@ -51,7 +53,20 @@ class Leases(ApiView):
         answer = Response(_claimed(claim, self.principal), status=200 if claim.replayed else 201)
         if claim.replayed:
             answer["Idempotency-Replayed"] = "true"
+        if tracing.is_on() and (carried := outbox.trace_of(claim.run.pk)):
+            answer["traceparent"] = carried
         return answer
+
+
+def _count(found: Found[leases.Claim | None]) -> None:
+    claim = found.answer
+    if claim is None:
+        measures.CLAIMS.labels("crowded" if found.crowded else "nothing").inc()
+        return
+    measures.CLAIMS.labels("replayed" if claim.replayed else "claimed").inc()
+    if not claim.replayed:
+        since = moment(max(claim.state.idle_since, claim.state.not_before))
+        measures.CLAIM_WAIT_SECONDS.observe(max((claim.lease.acquired_at - since).total_seconds(), 0.0))
 
 
 def _asked(body: Json) -> dict[str, Any]:

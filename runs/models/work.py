@@ -46,6 +46,7 @@ class Lease(models.Model):
             models.Index(fields=["repository"], name="leases_active", condition=Q(ended_at__isnull=True)),
             models.Index(fields=["worker", "-acquired_at"], name="leases_by_worker"),
             models.Index(fields=["repository", "-acquired_at"], name="leases_turns", condition=Q(fence=1)),
+            models.Index(fields=["-ended_at"], name="leases_lost", condition=Q(end_reason="lease_lost")),
         ]
 
     def __str__(self) -> str:
@@ -151,6 +152,10 @@ class OutboxMessage(models.Model):
     name = models.CharField(max_length=50)
     payload = models.JSONField()
     created_at = models.DateTimeField()
+    # By the database: code of before this column goes on writing.
+    traceparent = models.CharField(
+        max_length=64, blank=True, db_default="", help_text="The trace that it was written in."
+    )
 
     class Meta:
         db_table = "outbox"

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from django.conf import settings
 from django.db import transaction
+from structlog.contextvars import bind_contextvars
 
 from agentplatform.ids import new_id
 from runs import projections, store
@@ -91,7 +92,10 @@ def apply_batch(run_id: str, commands: Sequence[Command]) -> list[Outcome]:
         for index, command in enumerate(commands):
             with _at(index, commands):
                 hand.done.append(_apply(hand, command))
-        return _write(hand)
+        outcomes = _write(hand)
+    if event := outcomes[-1].event:
+        bind_contextvars(run_id=run_id, event_id=event.id)  # lines of this request or task say which it was
+    return outcomes
 
 
 class _at:  # noqa: N801  reads as the preposition that it is

@@ -11,6 +11,7 @@ from django.db.models import F
 from psycopg import Cursor
 
 from agentplatform.ids import new_id
+from agentplatform.tracing import traceparent
 from runs.domain.facts import Event, Json
 from runs.domain.table import domain_event
 from runs.domain.vocabulary import Ev, RunStatus
@@ -34,10 +35,10 @@ def _name(event: Event) -> str:
 _PUBLISH = """
 WITH given AS (
     SELECT * FROM jsonb_to_recordset(%s::jsonb) AS x(message_id text, stream text, sequence bigint, name text,
-        payload jsonb, created_at timestamptz, consumers text[])
+        payload jsonb, created_at timestamptz, traceparent text, consumers text[])
 ), made AS (
-    INSERT INTO outbox (message_id, stream, sequence, name, payload, created_at)
-    SELECT message_id, stream, sequence, name, payload, created_at FROM given ORDER BY sequence
+    INSERT INTO outbox (message_id, stream, sequence, name, payload, created_at, traceparent)
+    SELECT message_id, stream, sequence, name, payload, created_at, traceparent FROM given ORDER BY sequence
     RETURNING id, message_id
 )
 INSERT INTO deliveries (message_id, consumer, stream, state, tries, next_try_at, claim, error)
@@ -68,6 +69,7 @@ def _message(event: Event, name: str, ids: Json) -> Json:
             "occurred_at": event.recorded_at,
         },
         "created_at": event.recorded_at,
+        "traceparent": traceparent(),
         "consumers": [consumer for consumer, wanted in CONSUMERS.items() if wanted is None or name in wanted],
     }
 

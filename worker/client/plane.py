@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from worker import __version__
+from worker import __version__, tracing
 from worker.client.protocol import ISOLATION, Answer, Artifact, Beat, Claim, Json, Lease, Resume
 from worker.client.transport import (
     ComeBackLater,
@@ -84,7 +84,9 @@ class ControlPlane:
             timeout=wait_seconds + 30.0,
             patience=Patience(attempts=1),
         )
-        return None if response.status_code == httpx.codes.NO_CONTENT else Claim.parse(json_object(response))
+        if response.status_code == httpx.codes.NO_CONTENT:
+            return None
+        return Claim.parse(json_object(response), traceparent=response.headers.get(tracing.HEADER, ""))
 
     def leased(self, lease: Lease) -> LeasedRun:
         return LeasedRun(self, lease)
@@ -115,7 +117,7 @@ class ControlPlane:
                 path,
                 json=json_body,
                 content=content() if content else None,
-                headers=dict(headers or {}),
+                headers={**tracing.carried(), **(headers or {})},
                 params=dict(params) if params else None,
                 timeout=timeout if timeout is not None else httpx.USE_CLIENT_DEFAULT,
             )

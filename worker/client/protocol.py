@@ -195,10 +195,12 @@ class Claim:
     lease: Lease
     run: Json
     resume: Resume
+    traceparent: str = ""
 
     @classmethod
-    def parse(cls, data: Mapping[str, Any]) -> Claim:
+    def parse(cls, data: Mapping[str, Any], *, traceparent: str = "") -> Claim:
         return cls(
+            traceparent=traceparent,
             lease=Lease.parse(need(data, "lease")),
             run=dict(need(data, "run")),
             resume=Resume.parse(need(data, "resume")),

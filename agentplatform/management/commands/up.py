@@ -20,7 +20,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from agentplatform import programs
+from agentplatform import measures, programs
 from agentplatform.postgres import PostgresError
 from agentplatform.supervisor import Child, Supervisor
 from runs.demo import load
@@ -55,11 +55,13 @@ class Command(BaseCommand):
                     self._start(supervisor, port=options["port"], workers=workers, demo=demo)
                     supervisor.run()
                     supervisor.stop()
+                measures.clear(settings.METRICS_DIR)
         except PostgresError as error:
             raise CommandError(str(error)) from error
         self._say("Stopped.")
 
     def _start(self, supervisor: Supervisor, *, port: int, workers: int, demo: bool) -> None:
+        measures.clear(settings.METRICS_DIR)
         call_command("migrate", verbosity=0, interactive=False)
         if settings.PRODUCTION:
             call_command("collectstatic", verbosity=0, interactive=False)
