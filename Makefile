@@ -6,11 +6,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Twice the cores of a small machine: many tests wait for a server, a worker or a lock
 PROCESSES ?= 4
+# What `make chaos` writes, and how long `make soak` takes (120 is the quick form)
+REPORT ?= var/chaos-report.md
+SECONDS ?= 7200
 
 # Product and tests are many short processes: each would compile all of it anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-unit test-browser test-shell chaos bench lint verify fmt clean
+.PHONY: help setup run test test-unit test-browser test-shell test-chaos chaos soak bench lint verify fmt clean
 
 help:  ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +35,7 @@ run: setup  ## Start everything at http://127.0.0.1:8000/ (UP="--port 8001 --no-
 	@exec $(BIN)/python manage.py up $(UP)
 
 test: setup  ## Run the tests, all but the browser's and the long forms
-	@$(BIN)/pytest -n $(PROCESSES) --dist worksteal --ignore tests/browser -m "not long and not shell" $(ARGS)
+	@$(BIN)/pytest -n $(PROCESSES) --dist worksteal --ignore tests/browser -m "not long and not shell and not chaos" $(ARGS)
 
 test-unit: setup  ## Run the tests that need no database (seconds)
 	@$(BIN)/pytest tests/unit $(ARGS)
@@ -43,8 +46,14 @@ test-browser: setup  ## Drive the pages in Chromium
 test-shell: setup  ## Let the worker in shell run a task to the end (needs curl, jq and openssl)
 	@$(BIN)/pytest tests/worker/test_shell_worker.py -m shell $(ARGS)
 
-chaos: setup  ## Run the long forms of the proofs: kills, races and losses by the hundred (an hour or more)
-	@$(BIN)/pytest -m long $(ARGS)
+test-chaos: setup  ## Kill, stop and restart every part of a product under load, once or a few times each (a minute)
+	@$(BIN)/pytest tests/chaos -m chaos $(ARGS)
+
+chaos: setup  ## Run the long forms of the proofs, by the hundred, and write REPORT (two hours or more)
+	@$(BIN)/python -m pytest -p tests.report --report $(REPORT) -m long $(ARGS)
+
+soak: setup  ## Load a product of its own for SECONDS and fail when memory, tables or the outbox grow
+	@$(BIN)/python tests/soak/run.py --seconds $(SECONDS)
 
 bench: setup  ## Measure the speed of a product of its own, each figure beside the floor of the same run
 	@$(BIN)/python tests/bench/run.py $(ARGS)
