@@ -26,7 +26,7 @@ from tests.running import ROOT, Product, environment
 from tests.served import free_port
 
 PACE, CAP, EACH = 20, 12, 1
-SECONDS_BETWEEN_KILLS = (4.0, 12.0)
+SECONDS_BETWEEN_KILLS = (8.0, 20.0)
 #: What of a command line tells which program it is.
 PROGRAMS = {"web": "gunicorn", "background": "celery", "worker": "-m worker"}
 POLICY = {
@@ -113,13 +113,22 @@ class Fleet(Product):
         return answers[-1]
 
     def kill_one(self, chance: random.Random) -> str:
-        """SIGKILL to one of the processes of one of the programs."""
+        """SIGKILL to one of the programs; "" where it is just being started again."""
         assert self.process is not None
-        mark = PROGRAMS[name := chance.choice(sorted(PROGRAMS))]
-        children = psutil.Process(self.process.pid).children(recursive=True)
-        with suppress(psutil.Error, IndexError):
-            chance.choice([child for child in children if mark in " ".join(child.cmdline())]).kill()
+        name = chance.choice(sorted(PROGRAMS))
+        living = [
+            child for child in psutil.Process(self.process.pid).children() if _is(child, PROGRAMS[name])
+        ]
+        if not living:
+            return ""
+        chance.choice(living).kill()
         return name
+
+
+def _is(process: psutil.Process, mark: str) -> bool:
+    with suppress(psutil.Error):
+        return mark in " ".join(process.cmdline())
+    return False
 
 
 @pytest.fixture
@@ -148,19 +157,20 @@ def test_a_campaign_ends_through_kills_of_web_worker_and_relay_within_its_limits
     limits = {"first_wave": 5, "pull_requests_per_hour": PACE, "max_cost_usd": str(CAP)}
     body = {"contract": CONTRACT, "repositories": ["fleet-*"], **limits}
     made = fleet.insist("POST", "campaigns", body, key="once")
-    kills = dict.fromkeys(PROGRAMS, 0)
+    kills: Counter[str] = Counter()
     with psycopg.connect(fleet.manage("database_url"), autocommit=True) as database:
         watch = Watch(fleet, database, made["id"], seed)
         patience_ends = time.monotonic() + 300 + 60 * count
         while not watch.is_over():
             assert time.monotonic() < patience_ends, (seed, kills, watch.state.counts())
-            next_kill = time.monotonic() + chance.uniform(*SECONDS_BETWEEN_KILLS)
-            while time.monotonic() < next_kill and not watch.is_over():
-                watch.look()
+            next_kill, looks = time.monotonic() + chance.uniform(*SECONDS_BETWEEN_KILLS), 0
+            # What was killed is up again before the next: else nothing but starting would be tried.
+            while not watch.is_over() and (time.monotonic() < next_kill or not looks):
+                looks += watch.look()
                 time.sleep(0.5)
             kills[fleet.kill_one(chance)] += 1
         watch.assert_done(count)
-    assert min(kills.values()) > 0, kills
+    assert all(kills[name] for name in PROGRAMS), kills
 
 
 class Watch:
@@ -174,11 +184,12 @@ class Watch:
     def is_over(self) -> bool:
         return self.state.is_over
 
-    def look(self) -> None:
-        """The page's numbers are those of the log at the moment that they name, and every limit holds."""
+    def look(self) -> bool:
+        """The page's numbers are those of the log at the moment that they name, and every limit holds; False
+        where nobody answered."""
         shape = self.fleet.call("GET", f"campaigns/{self.id}")
         if shape is None or not self._read_log():
-            return
+            return False
         told = fold_campaign(self.events[: shape["sequence"]])
         assert shape["counts"] == told.counts(), self.seed
         seen = (shape["status"], shape["wave"], shape["opened"])
@@ -187,6 +198,7 @@ class Watch:
         assert sum(bool(part.tries) for part in self.state.parts.values()) <= self.state.opened, self.seed
         assert sum(part.is_begun for part in self.state.parts.values()) * EACH <= CAP, self.seed
         self._look_at_pace()
+        return True
 
     def _read_log(self) -> bool:
         while True:
