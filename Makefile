@@ -34,8 +34,9 @@ setup: .venv/installed  ## Make .venv and install what requirements.lock names, 
 run: setup  ## Start everything at http://127.0.0.1:8000/ (UP="--port 8001 --no-demo" for other ways)
 	@exec $(BIN)/python manage.py up $(UP)
 
-test: setup  ## Run the tests, all but the browser's and the long forms
-	@$(BIN)/pytest -n $(PROCESSES) --dist worksteal --ignore tests/browser -m "not long and not shell and not chaos" $(ARGS)
+test: setup  ## Run the tests, all but the browser's and the long forms (ON=debian or ON=pgbouncer: on those servers)
+	@AGENTPLATFORM_TEST_ON=$(ON) $(BIN)/pytest -n $(PROCESSES) --dist worksteal --ignore tests/browser \
+		-m "not long and not shell and not chaos and not servers" $(ARGS)
 
 test-unit: setup  ## Run the tests that need no database (seconds)
 	@$(BIN)/pytest tests/unit $(ARGS)

@@ -7,10 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
-from celery.signals import before_task_publish, setup_logging, task_postrun, task_prerun
+from celery.signals import (
+    before_task_publish,
+    setup_logging,
+    task_postrun,
+    task_prerun,
+    worker_shutting_down,
+)
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
-from agentplatform import broker, tracing
+from agentplatform import broker, stopping, tracing
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentplatform.settings")
 
@@ -40,6 +46,12 @@ def name_task(task_id: str, task: Any, **_: Any) -> None:
 @task_postrun.connect
 def forget_task(**_: Any) -> None:
     clear_contextvars()
+
+
+@worker_shutting_down.connect
+def end_after_what_is_in_hand(**_: Any) -> None:
+    """Tasks that work in rounds end with the round: the process waits for them."""
+    stopping.ask()
 
 
 def broker_folders() -> list[Path]:

@@ -2,6 +2,11 @@
 
 `migrate` is the one command that takes the owner's login (see `management/commands/migrate.py`). Afterwards
 the app's role is granted what it needs, and may not UPDATE, DELETE or TRUNCATE the append-only tables.
+
+Statements may go through a pooler in transaction mode (PgBouncer). It hands each transaction to another
+session of the server, so nothing may be kept in a session: no prepared statement, no cursor outside a
+transaction, no lock that outlives one, no LISTEN; and it takes no settings at the start of one. What needs a
+session of its own (`session`, migrations) goes past it.
 """
 
 from __future__ import annotations
@@ -14,18 +19,27 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connections
-from psycopg import ProgrammingError, sql
+from psycopg import Connection, ProgrammingError, connect, sql
 from psycopg.conninfo import conninfo_to_dict
 
+WEB_TIMEOUT: timedelta = timedelta(seconds=10)
+COMMAND_TIMEOUT: timedelta = timedelta(seconds=60)
 _LOCK_TIMEOUT = timedelta(seconds=2)
 _IDLE_TIMEOUT = timedelta(seconds=15)
 
 
-def login(url: str, *, statement_timeout: timedelta | None = None, pool_size: int = 0) -> dict[str, Any]:
+def login(
+    url: str,
+    *,
+    statement_timeout: timedelta | None = None,
+    pool_size: int = 0,
+    through_pooler: bool = False,
+) -> dict[str, Any]:
     """A Django database entry for a `postgresql://` address.
 
     With `statement_timeout` the session is also bounded in waiting for locks and in idling in a transaction;
-    without it, nothing is bounded (migrations). A pool belongs to the web process alone.
+    without it, nothing is bounded (migrations). Through a pooler the role's bounds hold: see `bound_role`.
+    A pool of connections belongs to the web process alone.
     """
     try:
         parts: dict[str, Any] = {
@@ -34,7 +48,8 @@ def login(url: str, *, statement_timeout: timedelta | None = None, pool_size: in
     except ProgrammingError:
         # The driver's own words repeat the address, and with it the password.
         raise ImproperlyConfigured(
-            "DATABASE_URL or DATABASE_OWNER_URL is no address like postgresql://user:password@host:5432/name."
+            "DATABASE_URL, DATABASE_POOLER_URL or DATABASE_OWNER_URL is no address like"
+            " postgresql://user:password@host:5432/name."
         ) from None
     entry: dict[str, Any] = {
         "ENGINE": "django.db.backends.postgresql",
@@ -47,23 +62,38 @@ def login(url: str, *, statement_timeout: timedelta | None = None, pool_size: in
         "CONN_HEALTH_CHECKS": pool_size > 0,
         "OPTIONS": {"connect_timeout": 5, **parts},
     }
-    if statement_timeout:
-        # Nothing that is asked here runs longer than compiling it would take.
-        entry["OPTIONS"]["options"] = " ".join(
-            [parts.get("options", ""), "-c jit=off", *_bounds(statement_timeout)]
-        ).strip()
+    if through_pooler:
+        entry["DISABLE_SERVER_SIDE_CURSORS"] = True
+    else:
+        limits = _bounds(statement_timeout) if statement_timeout else _UNBOUNDED
+        words = [f"-c {name}={value}" for name, value in limits.items()]
+        entry["OPTIONS"]["options"] = " ".join([parts.get("options", ""), *words]).strip()
     if pool_size:
         entry["OPTIONS"]["pool"] = {"min_size": 1, "max_size": pool_size, "timeout": 5}
     return entry
 
 
-def _bounds(statement_timeout: timedelta) -> list[str]:
+def _bounds(statement_timeout: timedelta) -> dict[str, str]:
     limits = {
         "statement_timeout": statement_timeout,
         "lock_timeout": _LOCK_TIMEOUT,
         "idle_in_transaction_session_timeout": _IDLE_TIMEOUT,
     }
-    return [f"-c {name}={limit // timedelta(milliseconds=1)}" for name, limit in limits.items()]
+    # Nothing that is asked here runs longer than compiling it would take.
+    return {"jit": "off", **{name: f"{limit // timedelta(milliseconds=1)}" for name, limit in limits.items()}}
+
+
+#: Said, and not left out: the owner may be the very role that `bound_role` has bounded.
+_UNBOUNDED = dict.fromkeys(_bounds(WEB_TIMEOUT).keys() - {"jit"}, "0")
+
+
+def session(*, name: str, **options: Any) -> Connection:
+    """A session of its own as the app's role, in autocommit: never one of the pool, and past any pooler.
+
+    `name` says to administrators what it is for; `options` are the driver's.
+    """
+    words = {"connect_timeout": 5, "application_name": f"agentplatform {name}", **options}
+    return connect(settings.DATABASE_URL, autocommit=True, **words)
 
 
 @contextlib.contextmanager
@@ -85,6 +115,19 @@ def owner_login(alias: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
 def grant_after_migrate(*, using: str, **_: Any) -> None:
     """Receiver of `post_migrate`."""
     grant(using)
+    if settings.DATABASE_POOLER_URL:
+        bound_role()
+
+
+def bound_role() -> None:
+    """Make the bounds of the web process those of the app's role, for sessions that a pooler begins.
+
+    A role may do so for itself. It holds for every session that begins from now on.
+    """
+    with session(name="migrate") as app:
+        for name, value in _bounds(WEB_TIMEOUT).items():
+            words = {"name": sql.Identifier(name), "value": sql.Literal(value)}
+            app.execute(sql.SQL("ALTER ROLE CURRENT_USER SET {name} = {value}").format(**words))
 
 
 def grant(alias: str = DEFAULT_DB_ALIAS) -> None:

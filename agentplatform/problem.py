@@ -30,6 +30,7 @@ from runs.domain.errors import (
     UnsupportedMediaType,
     all_refusals,
 )
+from runs.vault import VaultAwayError
 
 log = structlog.get_logger(__name__)
 
@@ -135,6 +136,9 @@ def refusal_of(error: Exception) -> Refusal | None:
         # Away, out of connections, full, read-only, locked for too long: all of them pass.
         log.warning("database_unavailable", error=str(error))
         return Unavailable(retry_after_seconds=RETRY_SECONDS)
+    if isinstance(error, VaultAwayError):
+        log.warning("artifact_store_unavailable", error=str(error))
+        return Unavailable("The store of artifacts is away.", retry_after_seconds=RETRY_SECONDS)
     if isinstance(error, DataError):
         return Malformed("A value does not fit into what the database can hold.")
     return _of_framework(error)

@@ -30,17 +30,8 @@ def database(server: Server, log: IO[bytes]) -> Child:
 
 
 def web(port: int) -> Child:
-    arguments = {
-        "--bind": f"127.0.0.1:{port}",
-        "--worker-class": "gthread",
-        "--workers": str(settings.WEB_PROCESSES),
-        "--threads": str(settings.WEB_THREADS),
-        "--graceful-timeout": "4",
-        "--log-level": "warning",
-    }
-    words = [word for pair in arguments.items() for word in pair]
-    command = [sys.executable, "-m", "gunicorn", "agentplatform.wsgi", "--no-control-socket"]
-    command += ["--preload", *words]  # read once, for all processes: half the start, shared memory
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:agentplatform.serving"]
+    command += ["--bind", f"127.0.0.1:{port}", "--graceful-timeout", "4"]  # a person waits for the end of it
     return Child(
         name="web",
         stage=_WEB,

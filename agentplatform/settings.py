@@ -14,7 +14,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.crypto import salted_hmac
 
-from agentplatform import database, demonstration, logs, sign_in
+from agentplatform import database, demonstration, logs, object_store, sign_in
 from agentplatform.environment import Environment, counters_folder, kept_secret, made_private
 from agentplatform.postgres import Server
 from agentplatform.variables import BASE_DIR, ENVIRONMENT
@@ -132,7 +132,7 @@ TEMPLATES = [
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STORAGES = {
+STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
         "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
@@ -140,6 +140,8 @@ STORAGES = {
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
+if env.text("ARTIFACT_STORE_URL"):
+    STORAGES["artifacts"] = object_store.storage(env.text("ARTIFACT_STORE_URL"))
 # In development files are served from where they are written, without collectstatic.
 WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = not PRODUCTION
 
@@ -168,19 +170,20 @@ EMBEDDED_SERVER = Server(DATA_DIR / "postgres")
 EMBEDDED_DATABASE = not env.text("DATABASE_URL")
 DATABASE_URL = env.text("DATABASE_URL") or EMBEDDED_SERVER.app_url
 DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", minimum=1)
-DATABASE_LISTEN_URL = env.text("DATABASE_LISTEN_URL")
+DATABASE_POOLER_URL = env.text("DATABASE_POOLER_URL")
 WEB_PROCESSES = env.number("WEB_PROCESSES", minimum=1)
 WEB_THREADS = env.number("WEB_THREADS", minimum=1)
 # Long polls hold a thread each; as many as there are connections are kept for those who do not wait.
 WAITING_PLACES = max(WEB_THREADS - DATABASE_POOL_SIZE, 0)
 DATABASES = {
     "default": database.login(
-        DATABASE_URL,
-        statement_timeout=timedelta(seconds=10 if PROCESS == "web" else 60),
+        DATABASE_POOLER_URL or DATABASE_URL,
+        statement_timeout=database.WEB_TIMEOUT if PROCESS == "web" else database.COMMAND_TIMEOUT,
         pool_size=DATABASE_POOL_SIZE if PROCESS == "web" else 0,
+        through_pooler=bool(DATABASE_POOLER_URL),
     )
 }
-DATABASE_APP_ROLE = DATABASES["default"]["USER"]
+DATABASE_APP_ROLE = database.login(DATABASE_URL)["USER"]
 # The login that `migrate` uses, and nothing else: the app's role owns no table.
 DATABASE_OWNER_URL = (
     EMBEDDED_SERVER.owner_url if EMBEDDED_DATABASE else env.text("DATABASE_OWNER_URL") or DATABASE_URL
@@ -288,6 +291,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     else {}
 )
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # for ever: a broker may be away for a night
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True
@@ -296,7 +300,8 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULE_FILENAME = str(BROKER_DIR / "beat-schedule")
+CELERY_BEAT_SCHEDULER = "agentplatform.beat:Scheduler"
+CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 # A tick that waited longer than its period has been overtaken by the next: it expires.
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "runs.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},

@@ -40,12 +40,17 @@ ENVIRONMENT = (
     Variable("DATABASE_OWNER_URL", "", "Login of the tables' owner, used by `migrate` alone"),
     Variable("DATABASE_POOL_SIZE", "8", "Connections of each web process"),
     Variable(
-        "DATABASE_LISTEN_URL",
+        "DATABASE_POOLER_URL",
         "",
-        "Address for LISTEN, past a pooler in transaction mode; without it, DATABASE_URL",
+        "The same database through PgBouncer in transaction mode; what needs a session takes DATABASE_URL",
     ),
     Variable("WEB_THREADS", "32", "Threads of each web process; those above the connections may wait"),
     Variable("WEB_PROCESSES", "2", "Web processes started by `manage.py up`"),
+    Variable(
+        "ARTIFACT_STORE_URL",
+        "",
+        "`s3://bucket/folder?endpoint_url=…&region_name=…`; without it, files in the data folder; an extra",
+    ),
     Variable(
         "CELERY_BROKER_URL",
         "filesystem://localhost",

@@ -1,6 +1,6 @@
 """Evidence: bytes streamed to disk, verified, read by the control plane itself, and served again.
 
-Bytes lie under their SHA-256 in ``ARTIFACT_DIR``; equal bytes are stored once. The row says which
+Bytes lie under their SHA-256 in the vault; equal bytes are stored once. The row says which
 run they belong to and what was read in them (REST contract, "Endpoints"; lifecycle contract,
 section 6: a patch is read at upload, outside lock and transaction).
 """
@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 from django.conf import settings
 from django.db import transaction
@@ -47,6 +47,7 @@ from runs.domain.secrets import without_secrets
 from runs.domain.vocabulary import ArtifactKind
 from runs.mirrors import GitFailed, Mirror
 from runs.models import Artifact, Repository, Run
+from runs.vault import vault
 
 BLOCK_BYTES: Final = 1 << 20
 DOCUMENT_MAX_BYTES: Final = 1 << 20
@@ -103,7 +104,7 @@ def artifact_store(
         if known := Artifact.objects.filter(run=run, kind=kind, sha256=sha256).first():
             return Stored(known, made=False)
         facts, document = _read(run, kind, received)
-        _keep(received)
+        vault().keep(received.path, received.sha256)
     return _record(run, kind, received, facts=facts, document=document, account=account,
                    content_type=content_type, lease_token=lease_token)  # fmt: skip
 
@@ -111,9 +112,12 @@ def artifact_store(
 def artifact_seal(
     *, run: Run, kind: ArtifactKind, data: bytes, content_type: str, account: str, fence: int
 ) -> Artifact:
-    """Keep bytes that the control plane holds already, such as a live log that has ended."""
+    """Keep bytes that the control plane holds already, such as a live log that has ended.
+
+    Outside a transaction: the vault may be far away.
+    """
     with _received(io.BytesIO(data)) as received:
-        _keep(received)
+        vault().keep(received.path, received.sha256)
     artifact, _ = Artifact.objects.get_or_create(
         run=run,
         kind=kind.value,
@@ -130,9 +134,14 @@ def artifact_seal(
     return artifact
 
 
-def artifact_path(artifact: Artifact) -> Path:
-    """Where its bytes lie."""
-    return _place(artifact.sha256)
+def artifact_open(artifact: Artifact) -> BinaryIO:
+    """Its bytes, to be read piece by piece. ``OSError`` where they are not to be had."""
+    return vault().open(artifact.sha256)
+
+
+def artifact_read(artifact: Artifact, start: int = 0, end: int | None = None) -> bytes:
+    """Its bytes from ``start`` to before ``end``, or to the last. ``OSError`` as when it is opened."""
+    return vault().read(artifact.sha256, start, end)
 
 
 def digest_header(artifact: Artifact) -> str:
@@ -202,7 +211,9 @@ def _record(
 
 @contextlib.contextmanager
 def _received(content: Readable) -> Iterator[_Received]:
-    """The bytes in a file of their own beside their later place; gone again unless they are kept."""
+    """The bytes in a file of their own; gone again unless they are kept. In the folder of artifacts: where
+    that is the vault, keeping them is a renaming.
+    """
     folder = Path(settings.ARTIFACT_DIR) / "incoming"
     folder.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=folder)
@@ -220,27 +231,6 @@ def _received(content: Readable) -> Iterator[_Received]:
         yield _Received(path, digest.hexdigest(), size)
     finally:
         path.unlink(missing_ok=True)
-
-
-def _keep(received: _Received) -> None:
-    """Into its place, durably: renamed when complete, so that no reader ever sees half of it."""
-    place = _place(received.sha256)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    received.path.replace(place)
-    for folder in (place.parent, place.parent.parent):
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _place(sha256: str) -> Path:
-    return Path(settings.ARTIFACT_DIR) / sha256[:2] / sha256
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 its next event. One listener for each process, and none where nobody waits (lifecycle contract, section 11:
 within 100 ms of a run becoming claimable).
 
-Nothing depends on it. A bell that is not heard, because a pooler stands between or the listener is
-reconnecting, costs whoever waits the seconds until they ask again by themselves.
+Nothing depends on it. A bell that is not heard, because the listener is reconnecting, costs whoever waits the
+seconds until they ask again by themselves.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final
 
 import psycopg
 import structlog
-from django.conf import settings
-from django.db import connection
 
+from agentplatform import stopping
+from agentplatform.database import session
 from runs import store
 from runs.store import BELL, TO_CLAIM
 
@@ -60,6 +60,10 @@ class Bell:
             finally:
                 self._waiting -= 1
 
+    def wake_all(self) -> None:
+        """Let everybody look again."""
+        self._ring()
+
     def _ring(self, about: str | None = None) -> None:
         """Rung about a run's log or about claims; None: perhaps about anything."""
         with self._changed:
@@ -79,7 +83,7 @@ class Bell:
     def _listen(self) -> None:
         while not self._is_over():
             try:
-                with _connect() as listening:
+                with session(name="bell") as listening:
                     listening.execute(f"LISTEN {BELL}")
                     self._ring()  # for what came before we could hear
                     while not self._is_over():
@@ -90,16 +94,8 @@ class Bell:
                 time.sleep(RECONNECT_SECONDS)
 
 
-def _connect() -> psycopg.Connection:
-    """A connection of its own: never one of the pool, and past a pooler where its address is known."""
-    if settings.DATABASE_LISTEN_URL:
-        return psycopg.connect(settings.DATABASE_LISTEN_URL, autocommit=True)
-    given = connection.get_connection_params()
-    own = {name: value for name, value in given.items() if name not in ("cursor_factory", "context")}
-    return psycopg.connect(**own, autocommit=True)
-
-
 bell: Final = Bell()
+stopping.when_asked(bell.wake_all)
 
 
 def begin_reading(run_id: str) -> Callable[[], Callable[[float], None]]:

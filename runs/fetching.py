@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 from django.conf import settings
 
+from agentplatform.stopping import until_asked
 from runs.artifacts import FETCH_SECONDS, mirror_of
 from runs.domain.vocabulary import RunStatus
 from runs.mirrors import GitFailed
@@ -36,7 +37,7 @@ def fetch_mirrors() -> int:
     is logged and holds up nothing but its own time limit.
     """
     with _alone() as ours:
-        return sum(_fetch(where, branch) for where, branch in _wanted()) if ours else 0
+        return sum(_fetch(where, branch) for where, branch in until_asked(_wanted())) if ours else 0
 
 
 def _wanted() -> list[tuple[Repository, str]]:

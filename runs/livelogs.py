@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from runs import store
-from runs.artifacts import artifact_path, artifact_seal
+from runs.artifacts import artifact_read, artifact_seal
 from runs.domain.errors import Invalid, LeaseLost, NotAllowedNow, NotFound, OffsetConflict, TooLarge
 from runs.domain.log_masking import LOOK_BACK, is_same, mask_bytes, unfinished_word
 from runs.domain.vocabulary import TERMINAL, ArtifactKind, StepState
@@ -119,9 +119,7 @@ def _fresh(live: LiveLog, offset: int, data: bytes) -> bytes:
 def livelog_bytes(live: LiveLog, start: int, end: int) -> bytes:
     """The bytes from ``start`` to ``end``, where the log has them."""
     if live.artifact is not None:
-        with artifact_path(live.artifact).open("rb") as file:
-            file.seek(start)
-            return file.read(max(end - start, 0))
+        return artifact_read(live.artifact, start, max(end, start))
     rows = live.chunks.filter(start__gt=start - CHUNK_MAX_BYTES, start__lt=end).order_by("start")
     found = list(rows.values_list("start", "data"))
     if not found:
@@ -182,18 +180,21 @@ def _ended() -> QuerySet[LiveLog]:
     return LiveLog.objects.filter(over, artifact__isnull=True).order_by("pk")
 
 
-@transaction.atomic
 def _seal(pk: int) -> int:
-    """Artifact, row and the chunks' end in one transaction; 0 where another process was first."""
+    """First the artifact; then row and the chunks' end in one transaction. 0 where another was first."""
     live = LiveLog.objects.select_related("run").get(pk=pk)
+    data = livelog_bytes(live, 0, live.size)
+    if len(data) < live.size:  # sealed, and its chunks gone, since it was read
+        return 0
     artifact = artifact_seal(
         run=live.run,
         kind=ArtifactKind.LOG,
-        data=livelog_bytes(live, 0, live.size),
+        data=data,
         content_type="text/plain; charset=utf-8",
         account=live.worker_id,
         fence=live.fence,
     )
-    sealed = LiveLog.objects.filter(pk=pk, artifact__isnull=True).update(artifact=artifact)
-    live.chunks.all().delete()
+    with transaction.atomic():
+        sealed = LiveLog.objects.filter(pk=pk, artifact__isnull=True).update(artifact=artifact)
+        live.chunks.all().delete()
     return sealed

@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 from celery import current_app
 
+from agentplatform import stopping
 from agentplatform.clock import database_now
 from agentplatform.ids import new_id
 from agentplatform.tracing import continued
@@ -100,7 +101,7 @@ def sends_out(send: Callable[[Relayed], None]) -> None:
 def send_out() -> Relayed:
     """Let everybody send what is due. Apart from ``relay``: others' servers are slow, consumers are not."""
     done = Relayed()
-    for send in _senders:
+    for send in stopping.until_asked(_senders):
         send(done)
     return done
 
@@ -112,14 +113,15 @@ def unregister(name: str) -> None:
 
 
 def relay(*, limit: int | None = None) -> Relayed:
-    """Deliver what is due, until nothing is left or ``limit`` messages were sent to a consumer.
+    """Deliver what is due, until nothing is left, ``limit`` messages were sent to a consumer, or the process
+    is asked to end.
 
     Never call it in a transaction: what was sent must be marked at once.
     """
     done = Relayed()
     for name, consumer in list(_consumers.items()):
         sent = 0
-        while limit is None or sent < limit:
+        while (limit is None or sent < limit) and not stopping.is_asked():
             count = _send_batch(name, consumer, min(BATCH, limit - sent if limit else BATCH), done)
             if not count:
                 break
@@ -133,7 +135,7 @@ def _send_batch(name: str, consumer: _Consumer, limit: int, done: Relayed) -> in
     claim = new_id("claim")
     deliveries = store.claim_deliveries(name, claim=claim, seconds=consumer.claim_seconds, limit=limit)
     for delivery in deliveries:
-        if monotonic() - claimed_at > consumer.claim_seconds / 2:
+        if monotonic() - claimed_at > consumer.claim_seconds / 2 or stopping.is_asked():
             store.settle_delivery(delivery)
             continue
         _count(_send(name, consumer, delivery, done), name)

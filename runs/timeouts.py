@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from agentplatform.clock import database_now
+from agentplatform.stopping import until_asked
 from runs import service, store
 from runs.domain import clocks
 from runs.domain.clocks import Deadline
@@ -75,12 +76,12 @@ def sweep(limit: int | None = None) -> list[Swept]:
     done = list(_safely("", "hold", _cancel_held))
     done += _safely("", "breaker", _trip_breakers)
     leases = Lease.objects.filter(ended_at__isnull=True, expires_at__lte=now).order_by("expires_at", "pk")
-    for run_id in _ids(leases, "run_id", limit):
+    for run_id in until_asked(_ids(leases, "run_id", limit)):
         done += _safely(run_id, "lease", lambda run_id: [_lose_lease(run_id)])
     runs = Run.objects.filter(expires_at__lte=now).exclude(status__in=[s.value for s in TERMINAL])
-    for run_id in _ids(runs.order_by("expires_at", "pk"), "pk", limit):
+    for run_id in until_asked(_ids(runs.order_by("expires_at", "pk"), "pk", limit)):
         done += _safely(run_id, "run", _act_on_clocks)
-    for act in _others:
+    for act in until_asked(_others):
         done += act()
     for campaign_id in service.unfinished_campaigns():
         done += _safely(campaign_id, "campaign", _advance)

@@ -25,6 +25,7 @@ from tests import database
 def pytest_configure() -> None:
     if not _is_xdist_worker():
         database.remove_dead_sessions()
+        database.begin_session()
 
 
 def pytest_unconfigure() -> None:

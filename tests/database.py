@@ -19,7 +19,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from agentplatform.postgres import APP_ROLE, OWNER_ROLE, Server
-from tests.settings import OTHER_SERVER, SESSION_NAME, SESSIONS_FOLDER
+from tests import servers
+from tests.settings import ON, OTHER_SERVER, SESSION_FOLDER, SESSION_NAME, SESSIONS_FOLDER
 
 # The data lives for one session: nothing needs to survive a crash of the machine.
 _OPTIONS = {
@@ -30,6 +31,7 @@ _OPTIONS = {
     "max_wal_size": "2GB",
 }
 _TEMPLATE = f"{SESSION_NAME}_template"
+_servers = contextlib.ExitStack()
 
 
 def session_server() -> Server:
@@ -50,6 +52,18 @@ def app_url(database: str) -> str:
     return session_server().url(APP_ROLE, database)
 
 
+def pooler_url(database: str) -> str:
+    """The app role's address of one of the session's databases through the pooler, if there is one."""
+    if ON != "pgbouncer":
+        return ""
+    return servers.pooler_url(SESSION_FOLDER / "pooler", SESSION_NAME, database)
+
+
+def app_environment(database: str) -> dict[str, str]:
+    """The variables with which a process of the product works on one of the session's databases."""
+    return {"DATABASE_URL": app_url(database), "DATABASE_POOLER_URL": pooler_url(database)}
+
+
 def make_worker_database(worker: str) -> str:
     """Make this worker's copy of the template, and the template when there is none yet; returns its name."""
     name = f"{SESSION_NAME}_{worker}"
@@ -68,6 +82,7 @@ def use_database(name: str) -> None:
     """Point Django's connections of this process, in all threads, at a database."""
     connection.close()
     settings.DATABASES["default"]["NAME"] = name
+    settings.DATABASE_URL = app_url(name)
 
 
 def restore_pristine(database: str) -> None:
@@ -76,6 +91,18 @@ def restore_pristine(database: str) -> None:
         owner.execute("SET session_replication_role = replica")
         owner.execute("SET lock_timeout = '5s'")  # an unclosed transaction of the test: fail, do not hang
         owner.execute(_restoring_statements(database))
+
+
+def begin_session() -> None:
+    """Start Debian's servers, where the suite is to run on them."""
+    if not ON:
+        return
+    _servers.enter_context(servers.postgres(SESSION_FOLDER / "debian", _OPTIONS))
+    _servers.enter_context(servers.redis(SESSION_FOLDER / "redis"))
+    if ON == "pgbouncer":
+        logins = {SESSION_NAME: SESSION_NAME}
+        place, behind = SESSION_FOLDER / "pooler", SESSION_FOLDER / "debian"
+        _servers.enter_context(servers.pgbouncer(place, database_folder=behind, logins=logins))
 
 
 def end_session() -> None:
@@ -88,6 +115,7 @@ def end_session() -> None:
             for (name,) in made.fetchall():
                 admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
             admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(SESSION_NAME)))
+    _servers.close()
     _remove_session(settings.DATA_DIR)
 
 

@@ -9,7 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+
+from django.conf import settings
 
 from agentplatform.clock import database_now
 from agentplatform.ids import new_id
@@ -217,3 +220,8 @@ _PLAIN: dict[Ev, Json] = {
     Ev.PRIORITY_CHANGED: {"priority": 9},
     Ev.GUARD_WAIVED: {"guard": "tests_intact", "reason": "agreed"},
 }
+
+
+def stored_at(artifact: Artifact) -> Path:
+    """The file of its bytes, where artifacts are kept in a folder."""
+    return Path(settings.ARTIFACT_DIR) / artifact.sha256[:2] / artifact.sha256

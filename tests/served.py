@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from django.conf import settings
 
 from agentplatform import programs
-from tests.database import app_url
+from tests.database import app_environment
 
 
 def free_port() -> int:
@@ -33,8 +33,8 @@ def serving() -> Iterator[int]:
         **os.environ,
         **web.environment,
         "DJANGO_SETTINGS_MODULE": "agentplatform.settings",
-        "DATABASE_URL": app_url(settings.DATABASES["default"]["NAME"]),
         "PROMETHEUS_MULTIPROC_DIR": str(settings.DATA_DIR / "metrics"),
+        **app_environment(settings.DATABASES["default"]["NAME"]),
     }
     command = [*web.command, "--workers", "1"]
     process = subprocess.Popen(command, env=environment, **web.options)

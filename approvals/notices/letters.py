@@ -20,6 +20,7 @@ from django.urls import reverse
 
 from agentplatform.clock import database_now
 from agentplatform.ids import new_id
+from agentplatform.stopping import until_asked
 from approvals.notices.models import Letter, Notice, Room
 from approvals.notices.words import GATHER, QUIET, Kind, Line, body_of, subject_of
 from runs.auth import of_person, visible_repositories
@@ -40,7 +41,7 @@ def send_letters(done: Relayed) -> None:
     now = database_now()
     free = Q(claimed_until=None) | Q(claimed_until__lt=now)
     due = Letter.objects.filter(free, state=Letter.PENDING, next_try_at__lte=now)
-    for letter in due.select_related("person", "room").order_by("next_try_at", "pk")[:BATCH]:
+    for letter in until_asked(due.select_related("person", "room").order_by("next_try_at", "pk")[:BATCH]):
         if _claim(letter):
             counted = _send(letter, done)
             name = "mail" if letter.person_id else "chat"

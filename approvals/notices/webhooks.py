@@ -25,6 +25,7 @@ from django.db.models import Q
 from django.urls import reverse
 from standardwebhooks import Webhook as Signer
 
+from agentplatform import stopping
 from agentplatform.clock import database_now
 from approvals.notices.guard import SECONDS, AddressRefusedError, post
 from approvals.notices.letters import address
@@ -83,7 +84,7 @@ def send_webhooks(done: Relayed) -> None:
     """Send what is due: those that answer first, those that fail one try each; adds to the numbers."""
     began, now = monotonic(), database_now()
     due = Webhook.objects.filter(Q(not_before=None) | Q(not_before__lte=now), is_active=True, paused_at=None)
-    for webhook in due.order_by("failures", "pk"):
+    for webhook in stopping.until_asked(due.order_by("failures", "pk")):
         if monotonic() - began > ROUND_SECONDS:
             return
         if _hold(webhook, now):
@@ -114,16 +115,20 @@ def _send_line(turn: _Turn) -> None:
     """Its messages, until the first that fails, nothing is left or its turn is over."""
     webhook, began = turn.webhook, monotonic()
     goes_on = True
-    while goes_on and monotonic() - began < TURN_SECONDS:
+    while goes_on and not _is_over(began):
         limit = 1 if webhook.failures else BATCH
         parcels = outbox.take(webhook.receiver, seconds=CLAIM_SECONDS, limit=limit)
         goes_on = bool(parcels)
         for parcel in parcels:
-            if not goes_on or monotonic() - began > TURN_SECONDS:
+            if not goes_on or _is_over(began):
                 parcel.given_back()
             else:
                 goes_on = _send_one(turn, parcel)
     Webhook.objects.filter(pk=webhook.pk, not_before=webhook.not_before).update(not_before=_again(turn))
+
+
+def _is_over(began: float) -> bool:
+    return monotonic() - began > TURN_SECONDS or stopping.is_asked()
 
 
 def _again(turn: _Turn) -> datetime | None:

@@ -90,14 +90,16 @@ class Download(ApiView):
         if artifact is None:
             raise NotFound
         get_run(self.principal, artifact.run_id)
-        path = artifacts.artifact_path(artifact)
-        if not path.exists():
-            raise NotFound("Its bytes are no longer kept.")
+        try:
+            content = artifacts.artifact_open(artifact)
+        except FileNotFoundError:
+            raise NotFound("Its bytes are no longer kept.") from None
         name = f"{artifact.kind}-{artifact.sha256[:12]}.{_ENDINGS.get(ArtifactKind(artifact.kind), 'bin')}"
         return FileResponse(
-            path.open("rb"), as_attachment=True, filename=name, content_type="application/octet-stream",
+            content, as_attachment=True, filename=name, content_type="application/octet-stream",
             headers={
                 **_HARMLESS,
+                "Content-Length": str(artifact.size),
                 "ETag": f'"{artifact.sha256}"',
                 "Repr-Digest": artifacts.digest_header(artifact),
             },

@@ -16,6 +16,8 @@ from typing import Final, Generic, TypeVar
 from django.conf import settings
 from django.db import connection
 
+from agentplatform import stopping
+
 T = TypeVar("T")
 #: Seconds after which a caller may come back who found no place to wait in.
 COME_BACK_SECONDS: Final = 1
@@ -45,13 +47,18 @@ def wait_for(
     if answer := ask():
         return Found(answer)
     with _place() as found_one:
-        while found_one and not answer and (left := until - time.monotonic()) > 0:
+        while found_one and not answer and (left := _seconds_left(until)) > 0:
             if not connection.in_atomic_block:
                 connection.close()  # back to the pool: hundreds may wait while a handful of connections work
             pause(left)
             pause = begin()
             answer = ask()
     return Found(answer, crowded=not found_one)
+
+
+def _seconds_left(until: float) -> float:
+    """No time is left where the process is to end: who waits is answered at once, and asks another."""
+    return 0.0 if stopping.is_asked() else until - time.monotonic()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from runs.models.outcomes import RunOutcome
 from runs.models.people import ApiToken, Person, RoleGrant, WorkerAccount
 from runs.models.repositories import Organisation, Policy, PolicyRule, PolicyVersion, Repository
 from runs.models.runs import Attempt, Run, RunEvent, RunWatch, Step
+from runs.models.schedule import PeriodicTask
 from runs.models.sessions import Session
 from runs.models.spending import DaySpend
 from runs.models.tasks import Instruction, Task, TaskEvent
@@ -34,6 +35,7 @@ __all__ = [
     "LogChunk",
     "Organisation",
     "OutboxMessage",
+    "PeriodicTask",
     "Person",
     "Policy",
     "PolicyRule",

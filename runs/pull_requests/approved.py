@@ -8,18 +8,19 @@ from email.utils import parseaddr
 
 from django.conf import settings
 
-from runs.artifacts import artifact_path, mirror_of
+from runs.artifacts import artifact_read, mirror_of
 from runs.domain import guards
 from runs.domain.facts import Json, moment
 from runs.domain.patch import AmbiguousPatch, NotAPatch, UnsafePath
 from runs.domain.patch.reading import patch_facts
 from runs.domain.state import RunState
 from runs.domain.vocabulary import FailureCategory
-from runs.mirrors import GitReading
+from runs.mirrors import GitFailed, GitReading
 from runs.models import Artifact, Run
 from runs.pull_requests.base import Author, Change, Proposal
 from runs.pull_requests.text import MAX_SUBJECT, branch_name, commit_message, one_line
 from runs.selectors.policies import effective_policies
+from runs.vault import VaultAwayError
 
 
 class Denied(Exception):  # noqa: N818  a verdict, not an error
@@ -56,9 +57,11 @@ def load_approved(run: Run, state: RunState) -> Approved:
 def _bytes(artifact: Artifact) -> bytes:
     missing = (FailureCategory.INFRASTRUCTURE, "artifact_missing")
     try:
-        patch = artifact_path(artifact).read_bytes()
+        patch = artifact_read(artifact)
+    except VaultAwayError as error:
+        raise GitFailed(str(error)) from error  # it passes, as a repository that is away does
     except OSError as error:
-        raise Denied(*missing, f"The patch's bytes are gone: {error.strerror}.") from error
+        raise Denied(*missing, f"The patch's bytes are gone: {error.strerror or error}.") from error
     if hashlib.sha256(patch).hexdigest() != artifact.sha256:
         raise Denied(*missing, "The patch's bytes are not the ones that were approved.")
     return patch

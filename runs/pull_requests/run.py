@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 from django.conf import settings
 
+from agentplatform import stopping
 from agentplatform.clock import database_now
 from runs import auth, leases, service
 from runs.domain.commands import CONTROL_PLANE, Command
@@ -75,11 +76,15 @@ class _Work:
 def create_pull_requests(limit: int = 20) -> list[Done]:
     """Bring out the approved patches that wait, one after the other, at most ``limit``.
 
-    Several processes may do it at once; repeating it makes no second branch.
+    Several processes may do it at once; repeating it makes no second branch. A process that is asked to end
+    finishes the one in hand.
     """
     principal = auth.of_worker(integration_account())
     done: list[Done] = []
-    while len(done) < limit and (claim := leases.lease_claim(principal=principal)):
+    while len(done) < limit and not stopping.is_asked():
+        claim = leases.lease_claim(principal=principal)
+        if claim is None:
+            break
         done.append(_settle(_Work(principal, claim)))
     return done
 

@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from agentplatform.clock import database_now
+from agentplatform.stopping import until_asked
 from runs import service
 from runs.domain.outgoing import OVER
 from runs.domain.vocabulary import PullRequestState
@@ -42,7 +43,7 @@ def watch_pull_requests(limit: int = 50) -> list[Watched]:
     """Look at the pull requests that are due, at most ``limit``, the longest overdue first."""
     due = PullRequest.objects.filter(next_look_at__lte=database_now()).order_by("next_look_at", "pk")
     ids = list(due.values_list("pk", flat=True)[:limit])
-    return [watched for pk in ids if (watched := _watch(pk))]
+    return [watched for pk in until_asked(ids) if (watched := _watch(pk))]
 
 
 def _watch(pull_request_id: str) -> Watched | None:

@@ -6,10 +6,13 @@ Leases are no projection, nor is the moment at which the sweep looks next: both 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Final
 
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 
+from agentplatform import stopping
 from agentplatform.clock import database_now
 from runs import store
 from runs.domain.errors import NotFound
@@ -35,6 +38,8 @@ __all__ = [
 
 log = structlog.get_logger(__name__)
 
+_PAGE: Final = 1_000
+
 
 def assert_folds(stream_id: str) -> None:
     """Raise ``AssertionError`` with every difference of one run, task or campaign."""
@@ -58,9 +63,17 @@ def differences(stream_id: str, *, whole: bool = False) -> list[Difference]:
 
 def all_streams() -> Iterator[str]:
     """Ids of all campaigns, then of all tasks, then of all runs."""
-    yield from Campaign.objects.order_by("pk").values_list("pk", flat=True).iterator(chunk_size=1_000)
-    yield from Task.objects.order_by("pk").values_list("pk", flat=True).iterator(chunk_size=1_000)
-    yield from Run.objects.order_by("pk").values_list("pk", flat=True).iterator(chunk_size=1_000)
+    yield from _in_pages(Campaign.objects.values_list("pk", flat=True))
+    yield from _in_pages(Task.objects.values_list("pk", flat=True))
+    yield from _in_pages(Run.objects.values_list("pk", flat=True))
+
+
+def _in_pages(ids: QuerySet[Any, str]) -> Iterator[str]:
+    """Page by page, each a statement of its own: a cursor would have to outlive many transactions."""
+    after = ""
+    while page := list(ids.filter(pk__gt=after).order_by("pk")[:_PAGE]):
+        yield from page
+        after = page[-1]
 
 
 @transaction.atomic
@@ -85,11 +98,17 @@ def rebuild(stream_id: str) -> list[Difference]:
 
 
 def check_all() -> LogCheck:
-    """Look at every log and its rows: alarms are what was found, those of what is right again are gone."""
+    """Look at every log and its rows: alarms are what was found, those of what is right again are gone.
+
+    A check that the process's end cuts short has no end, and counts for none.
+    """
     row = LogCheck.objects.create(started_at=database_now())
     for stream_id in all_streams():
         row.alarms += check(stream_id)
         row.streams += 1
+        if stopping.is_asked():
+            row.save()
+            return row
     row.finished_at = database_now()
     row.save()
     log.info("log_checked", streams=row.streams, alarms=row.alarms)

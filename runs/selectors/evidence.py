@@ -6,7 +6,7 @@ from typing import Final
 
 from django.urls import reverse
 
-from runs.artifacts import artifact_path
+from runs.artifacts import artifact_read
 from runs.auth import Principal
 from runs.domain.documents import passed, red_before
 from runs.domain.errors import NotFound
@@ -145,8 +145,7 @@ def run_report(*, run: Run) -> Json:
         words = "No report yet." if analysis else "This run makes a patch, not a report."
         return {"report": None, "artifact": None, "note": words}
     try:
-        with artifact_path(row).open("rb") as content:
-            data = content.read(REPORT_BYTES + 1)
+        data = artifact_read(row, 0, REPORT_BYTES + 1)
     except OSError:
         words = "The report cannot be shown: its bytes are not readable. Download it, or ask an admin."
         return {"report": None, "artifact": artifact_link(row), "note": words}

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from runs.artifacts import artifact_path
+from runs.artifacts import artifact_read
 from runs.domain.errors import NotFound
 from runs.domain.facts import Json
 from runs.domain.said import short
@@ -111,9 +111,7 @@ def _source(run: Run, step: Step) -> _Source:
 
 def _of_file(artifact: Artifact, start: int, end: int) -> bytes:
     try:
-        with artifact_path(artifact).open("rb") as file:
-            file.seek(start)
-            return file.read(max(end - start, 0))
+        return artifact_read(artifact, start, max(end, start))
     except OSError:
         raise NotFound from None
 

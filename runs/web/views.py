@@ -12,8 +12,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from runs.actions import BULK, act_on_run, act_on_task
-from runs.artifacts import artifact_path, digest_header
+from runs.artifacts import artifact_open, digest_header
 from runs.auth import get_run, get_task
+from runs.domain.errors import Unavailable
 from runs.models import Run
 from runs.selectors.diff import Look
 from runs.selectors.events import event_lines
@@ -31,6 +32,7 @@ from runs.selectors.steps import run_steps
 from runs.selectors.task_page import task_page
 from runs.selectors.tasks import task_list
 from runs.selectors.timeline import run_timeline
+from runs.vault import VaultAwayError
 from runs.web.patches import look_choice
 from runs.web.session import came_from, page, principal_of, show
 
@@ -178,12 +180,15 @@ def artifact(request: HttpRequest, artifact_id: str) -> FileResponse:
     """The bytes of an artifact, as an attachment."""
     found = find_artifact(principal=principal_of(request), artifact_id=artifact_id)
     try:
-        content = artifact_path(found).open("rb")
+        content = artifact_open(found)
     except FileNotFoundError:
         raise Http404 from None
+    except VaultAwayError:
+        raise Unavailable("The store of artifacts is away; try again in a while.") from None
     name = f"{found.kind}-{found.sha256[:10]}"
     return FileResponse(content, as_attachment=True, filename=name, content_type="application/octet-stream",
-                        headers={**_HARMLESS, "Repr-Digest": digest_header(found)})  # fmt: skip
+                        headers={**_HARMLESS, "Content-Length": str(found.size),
+                                 "Repr-Digest": digest_header(found)})  # fmt: skip
 
 
 @page

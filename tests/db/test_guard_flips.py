@@ -11,13 +11,13 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from runs.artifacts import artifact_path
 from runs.domain.facts import Json
 from runs.domain.guards import GUARDS, LABELS
 from runs.domain.vocabulary import ArtifactKind, Ev, PersonRole, RunStatus
 from runs.models import Artifact, RoleGrant, RunEvent
 from tests import factories
 from tests.driver import Driver
+from tests.evidence import stored_at
 
 pytestmark = pytest.mark.django_db
 
@@ -121,7 +121,7 @@ def test_exactly_the_flipped_guard_is_named_in_log_api_and_page(name):
 
 def store_bytes(driver: Driver) -> None:
     """What the review page shows below the guards."""
-    place = artifact_path(Artifact.objects.get(run=driver.run_id, kind=ArtifactKind.PATCH))
+    place = stored_at(Artifact.objects.get(run=driver.run_id, kind=ArtifactKind.PATCH))
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(b"diff --git a/app.py b/app.py\n--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-a\n+b\n")
 

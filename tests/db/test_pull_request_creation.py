@@ -8,7 +8,6 @@ from django.core.management import call_command
 
 from agentplatform.clock import database_now
 from runs import auth, leases, service, store
-from runs.artifacts import artifact_path
 from runs.domain.commands import CONTROL_PLANE, Command
 from runs.domain.vocabulary import ArtifactKind, Ev, PersonRole, Role, RunStatus
 from runs.models import Artifact, Lease, PullRequest, Run, RunEvent, Task, WorkerAccount
@@ -16,6 +15,7 @@ from runs.pull_requests import run as pull_requests
 from runs.pull_requests.run import ACCOUNT, Done, create_pull_requests, integration_account
 from runs.pull_requests.text import branch_name
 from tests import factories
+from tests.evidence import stored_at
 from tests.pushing import bring, commit_to_main, git
 
 pytestmark = pytest.mark.django_db
@@ -168,7 +168,7 @@ def test_a_base_that_moved_is_never_merged_silently(origin, approved, meanwhile,
 
 def test_other_bytes_than_the_approved_ones_never_go_out(origin, approved):
     artifact = Artifact.objects.get(run_id=approved.run_id, kind=ArtifactKind.PATCH)
-    path = artifact_path(artifact)
+    path = stored_at(artifact)
     path.write_bytes(path.read_bytes().replace(b"clock.py", b"other.py"))
     try:
         create_pull_requests()

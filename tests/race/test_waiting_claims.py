@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from django.db import connection
 
+from agentplatform import stopping
 from agentplatform.clock import database_now
 from runs import bell as bells
 from runs import leases, store
@@ -169,10 +170,10 @@ def test_nobody_rings_about_a_log_that_nobody_reads(monkeypatch):
 
 
 def test_a_bell_that_nobody_hears_costs_seconds_and_no_run(monkeypatch):
-    def away() -> psycopg.Connection:
-        raise psycopg.OperationalError("a pooler stands between")
+    def away(*, name: str) -> psycopg.Connection:
+        raise psycopg.OperationalError(f"no session for the {name}")
 
-    monkeypatch.setattr(bells, "_connect", away)
+    monkeypatch.setattr(bells, "session", away)
     monkeypatch.setattr(bells, "RECONNECT_SECONDS", 0.01)
     monkeypatch.setattr(leases, "bell", bells.Bell())
     monkeypatch.setattr(leases, "ASK_AGAIN_SECONDS", 0.02)
@@ -205,3 +206,12 @@ def test_where_all_places_are_taken_the_answer_comes_at_once(monkeypatch):
         assert got_one
         found = waiting.wait_for(lambda: asked.append(1), seconds=30, begin=bells.begin_reading("run_x"))
     assert (found.answer, found.crowded, len(asked)) == (None, True, 1)
+
+
+@pytest.mark.usefixtures("asked_by_bell_alone")
+def test_who_waits_is_answered_at_once_where_the_process_is_to_end(monkeypatch):
+    monkeypatch.setattr(stopping, "_asked", threading.Event())
+    answer = waiting_claim(factories.worker())
+    until(is_waiting)
+    stopping.ask()
+    assert answer() is None

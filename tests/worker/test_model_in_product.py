@@ -10,7 +10,7 @@ from typing import Any
 import honcho
 import pytest
 
-from runs.artifacts import artifact_path
+from runs.artifacts import artifact_read
 from runs.domain.vocabulary import RunStatus
 from runs.models import Run
 from tests.worker import product
@@ -95,7 +95,7 @@ def _is_repaired_from_what_its_checks_said(run: Run, asked: list[dict[str, Any]]
     (report,) = (text for text in said if text.startswith("Your change was looked at, and is not right yet"))
     assert "use 'warning' instead" in report
     assert "launcher.py" in report
-    judged = json.loads(artifact_path(product.artifacts(run, "judge_report")[0]).read_bytes())
+    judged = json.loads(artifact_read(product.artifacts(run, "judge_report")[0]))
     assert (judged["verdict"], "as scripted" in judged["reasons"]) == ("pass", True)
 
 

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from approvals.models import ApprovalRequest
-from runs.artifacts import artifact_path
+from runs.artifacts import artifact_read
 from runs.domain.vocabulary import RunStatus
 from runs.models import Artifact, Run
 from tests.reviewing import text
@@ -32,7 +32,7 @@ def script(command: str) -> dict[str, Any]:
 
 
 def document(artifact: Artifact) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(artifact_path(artifact).read_bytes())
+    found: dict[str, Any] = json.loads(artifact_read(artifact))
     return found
 
 
@@ -101,7 +101,7 @@ def test_checks_that_run_wild_are_contained_reported_and_cleaned_up(
     assert ended["stubborn"]["timed_out"] is True
     outputs = [Artifact.objects.get(pk=command["output_artifact_id"]) for command in first["commands"]]
     assert max(output.size for output in outputs) < OUTPUT_LIMIT_BYTES + 100
-    assert b"bytes left out" in artifact_path(outputs[0]).read_bytes()
+    assert b"bytes left out" in artifact_read(outputs[0])
     assert "over the limit on disk" in json.dumps(first["feedback"])
     # What they left behind neither lives on nor weighs on the repair and on the checks after it.
     assert [command["exit_code"] for command in second["commands"]] == [0, 0, 0, 0]

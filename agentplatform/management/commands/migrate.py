@@ -12,6 +12,8 @@ from agentplatform.database import owner_login
 class Command(migrate.Command):
     help = "Apply migrations as the owner of the tables, then grant the app's role what it needs."
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """From the first check on: a pooler would keep a session begun before the app's role was bounded."""
         with owner_login(options["database"]):
-            super().handle(*args, **options)
+            done: str | None = super().execute(*args, **options)
+        return done

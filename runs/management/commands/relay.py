@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from agentplatform import stopping
 from runs import outbox
 
 
@@ -17,7 +18,9 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="the default: beat repeats it")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for done in (outbox.relay(), outbox.send_out()):
+        with stopping.on_signal():
+            relayed = outbox.relay(), outbox.send_out()
+        for done in relayed:
             for word in ("delivered", "failed", "parked", "lost"):
                 for consumer, count in sorted(getattr(done, word).items()):
                     self.stdout.write(f"{consumer}: {count} {word}")

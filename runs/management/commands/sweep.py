@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from agentplatform import stopping
 from runs import livelogs, timeouts
 
 
@@ -17,7 +18,8 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="the default: beat repeats it")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        done = timeouts.sweep()
+        with stopping.on_signal():
+            done = timeouts.sweep()
         for swept in done:
             self.stdout.write(f"{swept.run_id} {swept.scope}: {swept.event or swept.error}")
         if sealed := livelogs.livelogs_seal():

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from runs.artifacts import artifact_path
+from runs.artifacts import artifact_read
 from runs.domain.facts import Json
 from runs.domain.patch import PatchFile, read_patch, read_sections, shown
 from runs.domain.tests_intact import is_test
@@ -146,14 +146,20 @@ def read_file(artifact: Artifact, path: str) -> PatchFile:
 
 def patch_heads(artifact: Artifact) -> tuple[Head, ...]:
     """The files of a patch in its own order, without their lines."""
-    return _heads(str(artifact_path(artifact)))
+    return _heads(_Patch(artifact, artifact.sha256))
+
+
+@dataclass(frozen=True, slots=True)
+class _Patch:
+    """A patch as the key of a cache: equal to every other artifact of the same bytes."""
+
+    artifact: Artifact = field(compare=False)
+    sha256: str
 
 
 @lru_cache(maxsize=32)
-def _heads(path: str) -> tuple[Head, ...]:
-    """Kept by the bytes' own address, which is their digest."""
-    with open(path, "rb") as content:  # noqa: PTH123  a cache key must be a plain text
-        data = content.read()
+def _heads(patch: _Patch) -> tuple[Head, ...]:
+    data = artifact_read(patch.artifact)
     return tuple(
         Head(
             index,
@@ -250,9 +256,7 @@ def _lines(artifact: Artifact, head: Head, look: Look, start: int, limit: int) -
 
 
 def _bytes(artifact: Artifact, head: Head) -> bytes:
-    with artifact_path(artifact).open("rb") as content:
-        content.seek(head.start)
-        return content.read(head.end - head.start)
+    return artifact_read(artifact, head.start, head.end)
 
 
 def _cut(part: bytes, look: Look, start: int, limit: int) -> Cut:
