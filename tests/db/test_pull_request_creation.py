@@ -235,9 +235,9 @@ def test_a_cancelled_run_whose_provider_is_silent_is_not_ended_by_a_guess(origin
 def test_a_provider_without_an_adapter_is_said_by_name(origin):
     holder = bring(origin)
     repository = run_of(holder).repository
-    repository.provider = "gitea"
+    repository.provider = "somewhere"
     repository.save()
     create_pull_requests()
     failure = run_of(holder).state["failure"]
     assert failure["reason"] == "provider_unknown"
-    assert "gitea" in failure["summary"]
+    assert "no adapter for somewhere" in failure["summary"]
