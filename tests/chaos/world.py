@@ -131,6 +131,7 @@ def world(folder: Path) -> Iterator[World]:
             WEB_PROCESSES="2",
             WEBHOOK_NETWORKS="127.0.0.0/8",
         )
+        product.patience = 600.0  # the machine may be busy with much else
         stack.callback(product.end)
         product.start()
         prepared = product.command("-m", "tests.chaos.prepare", str(folder), hook.url)
