@@ -57,8 +57,8 @@ def lost_events(said: list[dict[str, Any]]) -> Iterator[str]:
 
 def lost_answers(said: list[dict[str, Any]]) -> Iterator[str]:
     from approvals.models import ApprovalRequest
-    from runs.artifacts import artifact_path
     from runs.models import Artifact, RunEvent, Task
+    from tests.evidence import stored_at
 
     for line in said:
         if line["kind"] == "task" and Task.objects.filter(title=line["title"]).count() != 1:
@@ -70,7 +70,7 @@ def lost_answers(said: list[dict[str, Any]]) -> Iterator[str]:
             yield f"not decided: {line}"
         elif line["kind"] == "artifact":
             row = Artifact.objects.filter(pk=line["id"], sha256=line["sha256"]).first()
-            if row is None or not artifact_path(row).is_file():
+            if row is None or not stored_at(row).is_file():
                 yield f"lost: {line}"
     texts = Counter(RunEvent.objects.filter(event_type="note_added").values_list("payload__text", flat=True))
     yield from (f"{count} times: {text}" for text, count in texts.items() if count > 1)
