@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 from django.db import DatabaseError, connection, transaction
 
+from agentplatform import urls  # noqa: F401  addresses are read before a transaction waits for them
 from agentplatform.clock import database_now
 from approvals.notices.models import Notice
 from runs import auth, leases, outbox, rebuild, service, store, timeouts
