@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
+from datetime import UTC, datetime
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford: no I, L, O, U
 _RANDOM_BITS = 80
+_TIME_LENGTH = 10
 
 _lock = threading.Lock()
 _last = 0
@@ -16,6 +18,20 @@ _last = 0
 def new_id(prefix: str) -> str:
     """`run_01J…`: prefix, underscore, 26 characters; within a process each is greater than the one before."""
     return f"{prefix}_{_encoded(_next())}"
+
+
+def first_id(prefix: str, moment: datetime) -> str:
+    """Ids made before ``moment`` sort before it, those made from then on after it."""
+    milliseconds = int(moment.timestamp() * 1000)
+    return f"{prefix}_{_encoded(milliseconds << _RANDOM_BITS)[:_TIME_LENGTH]}"
+
+
+def moment_of(made: str) -> datetime:
+    """When an id was made, to the millisecond; also of what ``first_id`` gives."""
+    milliseconds = 0
+    for letter in made.partition("_")[2][:_TIME_LENGTH]:
+        milliseconds = milliseconds << 5 | _ALPHABET.index(letter)
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def _next() -> int:

@@ -4,8 +4,9 @@ import os
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
-from agentplatform.ids import new_id
+from agentplatform.ids import first_id, moment_of, new_id
 
 
 def test_an_id_is_a_prefix_and_a_ulid():
@@ -43,3 +44,15 @@ def test_a_forked_child_does_not_repeat_its_parents_ids(monkeypatch):
     assert os.read(reader, 64).decode() != new_id("evt")
     os.close(reader)
     os.close(writer)
+
+
+def test_a_bound_lies_between_the_ids_before_and_after_its_moment(monkeypatch):
+    monkeypatch.setattr("agentplatform.ids._last", 0)
+    moment = datetime(2026, 12, 1, 12, 0, 0, 1000, tzinfo=UTC)
+    at = int(moment.timestamp() * 1000) * 1_000_000
+    drawn = []
+    for nanoseconds in (at - 1_000_000, at, at + 1_000_000):
+        monkeypatch.setattr(time, "time_ns", lambda nanoseconds=nanoseconds: nanoseconds)
+        drawn.append(new_id("run"))
+    assert drawn[0] < first_id("run", moment) < drawn[1] < drawn[2]
+    assert [moment_of(one) for one in (first_id("run", moment), drawn[1])] == [moment, moment]
