@@ -66,6 +66,7 @@ lint: setup  ## Check style, types, import rules, settings and migrations
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py check
 	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python manage.py lint_migrations
 
 verify: setup  ## Generate the generated documents again; fail when they differ
 	$(BIN)/python manage.py generate_docs --check
