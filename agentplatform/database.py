@@ -148,6 +148,10 @@ def grant(alias: str = DEFAULT_DB_ALIAS) -> None:
             cursor.execute("SELECT to_regclass(%s)", [table])
             if cursor.fetchone() != (None,):
                 cursor.execute(sql.SQL(_REVOKE).format(table=sql.Identifier(table), **names))
+        for function in settings.OWNER_FUNCTIONS:
+            cursor.execute("SELECT to_regproc(%s)", [function])
+            if cursor.fetchone() != (None,):
+                cursor.execute(sql.SQL(_GRANT_CALL).format(function=sql.Identifier(function), **names))
 
 
 _FROM_NOW_ON = "ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA public"
@@ -158,4 +162,5 @@ _GRANTS = (
     f"{_FROM_NOW_ON} GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {{app}}",
     f"{_FROM_NOW_ON} GRANT USAGE, SELECT ON SEQUENCES TO {{app}}",
 )
+_GRANT_CALL = "GRANT EXECUTE ON FUNCTION {function} TO {app}"
 _REVOKE = "REVOKE UPDATE, DELETE, TRUNCATE ON {table} FROM {app}"

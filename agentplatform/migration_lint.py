@@ -16,7 +16,7 @@ from django.db import migrations, models
 from django.db.migrations.operations.base import Operation
 
 #: The last migrations before there was a version to upgrade from.
-_FIRST: Final = {"runs": "0007_campaigns", "approvals": "0001_initial"}
+_FIRST: Final = {"runs": "0009_periodic_tasks", "approvals": "0001_initial"}
 _CELL: Final = re.compile(r"'([a-z_]+:[A-Z_]*:[A-Z_]+)'")
 _MOVE: Final = re.compile(r"(?<=[{,])([A-Z_]+:[A-Z_]+)(?=[},])")
 _GONE: Final = (

@@ -61,6 +61,7 @@ STATUS: Final[dict[str, int]] = {
     "approval_closed": 409,
     "duplicate_task": 409,
     "not_allowed_now": 409,
+    "log_archived": 410,
     "too_large": 413,
     "unsupported_media_type": 415,
     "invalid": 422,

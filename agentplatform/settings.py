@@ -29,6 +29,7 @@ if PRODUCTION:
 
 DATA_DIR = Path(env.text("AGENTPLATFORM_DATA_DIR")).expanduser().resolve()
 ARTIFACT_DIR = DATA_DIR / "artifacts"
+ARCHIVE_DIR = DATA_DIR / "archives"
 MIRROR_DIR = DATA_DIR / "mirrors"
 SANDBOX_DIR = DATA_DIR / "sandboxes"
 BROKER_DIR = DATA_DIR / "broker"
@@ -154,6 +155,7 @@ CIRCUIT_BREAKER_WINDOW_SECONDS = env.number("CIRCUIT_BREAKER_WINDOW_SECONDS", mi
 CIRCUIT_BREAKER_HOLD_SECONDS = env.number("CIRCUIT_BREAKER_HOLD_SECONDS", minimum=1)
 RUN_MAX_EVENTS = env.number("RUN_MAX_EVENTS", minimum=100)
 RUN_MAX_LOG_BYTES = env.number("RUN_MAX_LOG_BYTES", minimum=1024 * 1024)
+EVENT_PARTITION_DAYS = env.number("EVENT_PARTITION_DAYS", minimum=1)
 LIVE_LOG_MAX_BYTES = 4 * 1024 * 1024  # of one operation; the whole output is an artifact anyway
 
 # --- Metrics ---------------------------------------------------------------
@@ -188,6 +190,8 @@ DATABASE_APP_ROLE = database.login(DATABASE_URL)["USER"]
 DATABASE_OWNER_URL = (
     EMBEDDED_SERVER.owner_url if EMBEDDED_DATABASE else env.text("DATABASE_OWNER_URL") or DATABASE_URL
 )
+# What the app's role may ask for and not do: these act with the owner's rights.
+OWNER_FUNCTIONS = ("add_event_partition",)
 APPEND_ONLY_TABLES = ("run_events", "task_events", "campaign_events", "audit_entries")
 
 # --- Sign-in and browser security ------------------------------------------
@@ -323,6 +327,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 60.0,
         "options": {"expires": 60},
     },
+    "make_partitions": {"task": "runs.tasks.make_partitions", "schedule": crontab(minute="27")},
     "check_projections": {"task": "runs.tasks.check_projections", "schedule": crontab(hour="3", minute="17")},
     "forget_sessions": {"task": "runs.tasks.forget_sessions", "schedule": crontab(hour="3", minute="37")},
     "forget_notices": {"task": "approvals.tasks.forget_notices", "schedule": crontab(hour="3", minute="47")},

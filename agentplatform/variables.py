@@ -59,6 +59,11 @@ ENVIRONMENT = (
     Variable("RUN_MAX_EVENTS", "10000", "Events of one run; at the limit it is wound down"),
     Variable("RUN_MAX_LOG_BYTES", "52428800", "Bytes of all payloads and facts of one run; the same happens"),
     Variable(
+        "EVENT_PARTITION_DAYS",
+        "30",
+        "Days of runs whose events share a partition; fewer where one grows beyond what a night archives",
+    ),
+    Variable(
         "CIRCUIT_BREAKER_FAILURES",
         "5",
         "So many runs of a repository that end with the same INFRASTRUCTURE failure hold it; 0: never",

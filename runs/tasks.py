@@ -9,7 +9,7 @@ from dataclasses import asdict
 import structlog
 from celery import shared_task
 
-from runs import fetching, importing, livelogs, outbox, rebuild, timeouts
+from runs import fetching, importing, livelogs, outbox, partitions, rebuild, timeouts
 from runs.models.sessions import SessionStore
 from runs.pull_requests import run as pull_requests
 from runs.pull_requests import watch
@@ -74,6 +74,12 @@ def import_repositories() -> None:
     """Look at organisations that are due."""
     for looked in importing.import_due():
         log.info("organisation_looked_at", **asdict(looked))
+
+
+@shared_task(name="runs.tasks.make_partitions")
+def make_partitions() -> None:
+    """Make the partitions that events will soon need."""
+    partitions.make_ahead()
 
 
 @shared_task(name="runs.tasks.check_projections")

@@ -23,6 +23,7 @@ from runs.domain.errors import Invalid, Refusal
 from runs.domain.facts import Json
 from runs.domain.vocabulary import Ev
 from runs.models import RunEvent
+from runs.selectors.archived import require_log
 from runs.service import Outcome
 
 MAX_BATCH: Final = 100
@@ -59,6 +60,7 @@ class Events(ApiView):
     def get(self, request: Request, run_id: str) -> Response:
         """The log after a sequence, oldest first; waits while it stands still."""
         run, query = get_run(self.principal, run_id), Query(request)
+        require_log(run)
         after, limit = query.integer("after", 0), query.limit
         rows = RunEvent.objects.filter(run=run, sequence__gt=after).order_by("sequence")
         found = wait_for(

@@ -12,6 +12,7 @@ from runs.domain.timeline import Item
 from runs.domain.timeline import timeline as told
 from runs.domain.vocabulary import Ev
 from runs.models import Run, RunEvent
+from runs.selectors.archived import require_log
 
 #: Events that one answer folds.
 WINDOW: Final = 2_000
@@ -19,7 +20,9 @@ UNCONFIRMED: Final = "unconfirmed"
 
 
 def timeline(request: Request, run: Run, *, upto: int) -> Json:
-    """``{phases: [{title, items}], earlier}``: the window of events that ends at ``upto``. One query."""
+    """``{phases: [{title, items}], earlier}``: the window of events that ends at ``upto``. One query,
+    one more for a run that ended. Raises ``LogArchived``."""
+    require_log(run)
     last = min(upto, run.version)
     rows = RunEvent.objects.filter(run=run, sequence__gt=last - WINDOW, sequence__lte=last).order_by(
         "sequence"
@@ -57,7 +60,10 @@ _OF_A_STOP: Final = (*_ASKED, Ev.DIRECTIVE_SEEN, Ev.RUN_CANCELLED, Ev.CLEANUP_RE
 
 def receipt(run: Run) -> Json:
     """Asked, seen, process group gone, artifacts saved, pull request reconciled: each with its time, or
-    "unconfirmed"; null where there was nothing to confirm (lifecycle contract, section 9). One query."""
+    "unconfirmed"; null where there was nothing to confirm (lifecycle contract, section 9). Two queries.
+
+    Raises ``LogArchived``."""
+    require_log(run)
     state = RunState.from_json(run.state)
     rows = RunEvent.objects.filter(run=run, event_type__in=[event.value for event in _OF_A_STOP])
     events = list(rows.order_by("sequence"))

@@ -118,6 +118,12 @@ class HistoryLimit(Refusal):
     code = "history_limit"
 
 
+class LogArchived(Refusal):
+    """The log of this run is in an archive; nothing is added to it any more."""
+
+    code = "log_archived"
+
+
 class DirectivePending(Refusal):
     """The run was asked to stop or pause; this is not taken any more."""
 

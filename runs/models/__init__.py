@@ -1,5 +1,6 @@
 """Columns, constraints, triggers and FSM edges. No decisions."""
 
+from runs.models.archives import EventArchive
 from runs.models.audit import AuditEntry
 from runs.models.campaigns import Campaign, CampaignEvent, CampaignPart
 from runs.models.checks import Alarm, FoldCheckpoint, LogCheck
@@ -26,6 +27,7 @@ __all__ = [
     "CampaignPart",
     "DaySpend",
     "Delivery",
+    "EventArchive",
     "FoldCheckpoint",
     "Hold",
     "Instruction",

@@ -15,8 +15,8 @@ from django.db.models import QuerySet
 from agentplatform import stopping
 from agentplatform.clock import database_now
 from runs import store
-from runs.domain.errors import NotFound
-from runs.models import Alarm, Campaign, LogCheck, Run, Task
+from runs.domain.errors import LogArchived, NotFound
+from runs.models import Alarm, Campaign, EventArchive, LogCheck, Run, Task
 from runs.rebuild.alarms import note
 from runs.rebuild.campaigns import campaign_differences, rewrite_campaign
 from runs.rebuild.chain import Break, breaks
@@ -54,6 +54,8 @@ def differences(stream_id: str, *, whole: bool = False) -> list[Difference]:
     A long run is folded from its last checkpoint, unless the ``whole`` log is asked for. Raises ``NotFound``
     for an unknown id.
     """
+    if EventArchive.of(stream_id):
+        return []  # `verify_log --file` holds the archive against the row
     if Run.objects.filter(pk=stream_id).exists():
         return list(run_differences(store.lock_run(stream_id), whole=whole))
     if Campaign.objects.filter(pk=stream_id).exists():
@@ -62,10 +64,13 @@ def differences(stream_id: str, *, whole: bool = False) -> list[Difference]:
 
 
 def all_streams() -> Iterator[str]:
-    """Ids of all campaigns, then of all tasks, then of all runs."""
+    """Ids of all campaigns, then of all tasks, then of all runs whose log is at hand."""
     yield from _in_pages(Campaign.objects.values_list("pk", flat=True))
     yield from _in_pages(Task.objects.values_list("pk", flat=True))
-    yield from _in_pages(Run.objects.values_list("pk", flat=True))
+    runs = Run.objects.all()
+    for archive in EventArchive.objects.filter(removed_at__isnull=False):
+        runs = runs.exclude(pk__gte=archive.first, pk__lt=archive.beyond)
+    yield from _in_pages(runs.values_list("pk", flat=True))
 
 
 def _in_pages(ids: QuerySet[Any, str]) -> Iterator[str]:
@@ -119,6 +124,6 @@ def check(stream_id: str) -> int:
     """Look at one run, task or campaign, rows and chain; how many alarms it has now."""
     try:
         found, broken = differences(stream_id), list(breaks(stream_id))
-    except NotFound:  # a draft that was deleted meanwhile
+    except (NotFound, LogArchived):  # a draft that was deleted meanwhile, a log that has left
         found, broken = [], []
     return note(stream_id, found, broken)

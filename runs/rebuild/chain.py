@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from django.db.models import Manager, QuerySet
 
 from runs import store
-from runs.domain.errors import NotFound
+from runs.domain.errors import LogArchived, NotFound
 from runs.domain.facts import Event
-from runs.models import Campaign, CampaignEvent, Run, RunEvent, Task, TaskEvent
+from runs.models import Campaign, CampaignEvent, EventArchive, Run, RunEvent, Task, TaskEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,11 @@ class Break:
 def breaks(stream_id: str = "") -> Iterator[Break]:
     """The first break of each log, or of one stream's alone; drafts that were deleted included.
 
-    Raises ``NotFound`` for an id without a log.
+    Raises ``NotFound`` for an id without a log, ``LogArchived`` for one whose log is in a file.
     """
     if stream_id and not _is_logged(stream_id):
+        if archive := EventArchive.of(stream_id):
+            raise LogArchived(archive.sentence, archive=archive.file)
         raise NotFound
     run_ids = _logged(RunEvent.objects.filter(run_id=stream_id) if stream_id else RunEvent.objects, "run_id")
     for run_id in run_ids:

@@ -15,6 +15,7 @@ from django.urls import reverse
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from runs import partitions
 from runs.domain.facts import Json
 from runs.models import Alarm, Delivery, LogCheck
 from runs.selectors.words import when
@@ -24,7 +25,7 @@ LONGEST_TRANSACTION: Final = 300
 
 
 def attention() -> list[Json]:
-    """``[{text, href}]``, the worst first; empty when all is well. Three queries."""
+    """``[{text, href}]``, the worst first; empty when all is well. Five queries."""
     found = []
     if alarms := sum(alarms_by_kind().values()):
         what = "1 alarm: a row or a log is" if alarms == 1 else f"{alarms} alarms: rows or logs are"
@@ -36,6 +37,9 @@ def attention() -> list[Json]:
     if (age := oldest_transaction()) > LONGEST_TRANSACTION:
         text = f"A transaction is open for {age // 60:.0f} minutes: meanwhile tables grow and claims slow."
         found.append({"text": text, "href": reverse("admin:index")})
+    if partitions.strays():
+        text = "Events lie in no partition of their time: `manage.py partitions` says which, and moves them."
+        found.append({"text": text, "href": reverse("admin:runs_runevent_changelist")})
     return found
 
 
@@ -78,6 +82,7 @@ class AttentionCollector:
         try:
             alarms, parked, checked = alarms_by_kind(), parked_by_consumer(), _checked_at()
             oldest = oldest_transaction()
+            ends, strays = partitions.partitions()[-1].ends, partitions.strays()
         except DatabaseError:
             return
         by_kind = GaugeMetricFamily("agentplatform_alarms", "Rows or logs not as recorded.", labels=["kind"])
@@ -92,6 +97,12 @@ class AttentionCollector:
         yield by_consumer
         name = "agentplatform_oldest_transaction_seconds"
         yield GaugeMetricFamily(name, "How long the oldest transaction is open.", oldest)
+        name = "agentplatform_events_without_partition"
+        yield GaugeMetricFamily(name, "Events in the default partition, counted up to 10,000.", strays)
+        name = "agentplatform_partitions_end_timestamp_seconds"
+        yield GaugeMetricFamily(
+            name, "From when on runs have no partition for their events.", ends.timestamp()
+        )
         if checked:
             name = "agentplatform_log_checked_timestamp_seconds"
             yield GaugeMetricFamily(name, "When the last check of all logs ended.", checked.timestamp())

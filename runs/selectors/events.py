@@ -14,6 +14,7 @@ from runs.domain.times import spell
 from runs.domain.versions import is_of_the_future
 from runs.domain.vocabulary import Ev
 from runs.models import Run, RunEvent
+from runs.selectors.archived import archived_sentence
 from runs.selectors.words import joined, when
 
 PAGE: Final = 100
@@ -22,7 +23,8 @@ CLOCK_OFF: Final = timedelta(minutes=5)
 
 
 def run_events(*, run: Run, params: Mapping[str, str]) -> Json:
-    """``{events, earlier, later, note}``: a page of the log, oldest first. One query.
+    """``{events, archived, earlier, later, note}``: a page of the log, oldest first. One query; one more
+    where there are none.
 
     ``params``: ``from`` and ``to``, sequences, both counted in; without them the newest page.
     """
@@ -31,8 +33,10 @@ def run_events(*, run: Run, params: Mapping[str, str]) -> Json:
         first = max((last or run.version) - PAGE + 1, 1)
     until = min(last or first + PAGE - 1, first + PAGE - 1)
     rows = RunEvent.objects.filter(run=run, sequence__gte=first, sequence__lte=until).order_by("sequence")
+    shown = [_shown(row) for row in rows]
     return {
-        "events": [_shown(row) for row in rows],
+        "events": shown,
+        "archived": "" if shown else archived_sentence(run),
         "earlier": f"?tab=events&from={max(first - PAGE, 1)}" if first > 1 else "",
         "later": f"?tab=events&from={until + 1}" if until < run.version else "",
         "note": f"{first:,} to {min(until, run.version):,} of {run.version:,}",

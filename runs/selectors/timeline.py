@@ -14,6 +14,7 @@ from runs.domain.sentences import FAILURES
 from runs.domain.timeline import Item, timeline
 from runs.domain.vocabulary import Ev
 from runs.models import Run, RunEvent
+from runs.selectors.archived import archived_sentence
 from runs.selectors.words import when
 
 #: Events that one page of the story folds.
@@ -37,8 +38,9 @@ _COLUMNS: Final = (
 
 
 def run_timeline(*, run: Run, params: Mapping[str, str]) -> Json:
-    """``{phases, announce, levels, earlier, later, failure}``. One query, two where the log is longer than
-    the window. ``failure``: the way to the next failure outside of it, round the end of the log, or "".
+    """``{phases, archived, announce, levels, earlier, later, failure}``. One query, two where the log is
+    longer than the window or archived. ``failure``: the way to the next failure outside of it, round the end
+    of the log, or "".
 
     ``params``: ``show`` (key, normal, all), ``upto`` (the last sequence of the window) or ``at`` (a
     sequence that the window holds).
@@ -54,6 +56,7 @@ def run_timeline(*, run: Run, params: Mapping[str, str]) -> Json:
     items = [item for phase in told for item in phase["items"] if not item["gap"]]
     return {
         "phases": told,
+        "archived": "" if events else archived_sentence(run),
         "announce": items[-1]["sentence"] if items else "",
         "levels": _levels(level, params),
         "earlier": f"?upto={last - WINDOW}&show={level}" if last > WINDOW else "",

@@ -17,7 +17,7 @@ from runs import projections, store
 from runs.domain.budgets import next_budget
 from runs.domain.commands import Command, Context, Decision, NextRun
 from runs.domain.decide import admit, decide, first_events, request_fingerprint
-from runs.domain.errors import IdempotencyKeyReused, Invalid, Refusal
+from runs.domain.errors import IdempotencyKeyReused, Invalid, LogArchived, Refusal
 from runs.domain.facts import CONTROL_PLANE as CONTROL_PLANE_ACTOR
 from runs.domain.facts import Event, Json, stamp
 from runs.domain.holds import longest
@@ -26,8 +26,8 @@ from runs.domain.payloads import check_payload
 from runs.domain.secrets import without_secrets
 from runs.domain.state import Changes, RunState
 from runs.domain.tasks import TaskState, moves_of_run
-from runs.domain.vocabulary import TASK_FINAL, TaskEv
-from runs.models import Lease, Run, Task
+from runs.domain.vocabulary import TASK_FINAL, TERMINAL, TaskEv
+from runs.models import EventArchive, Lease, Run, Task
 from runs.models.holds import covered_of
 
 
@@ -119,6 +119,8 @@ def _take(run_id: str, commands: Sequence[Command]) -> _Hand:
         artifacts=[cited for command in commands for cited in _cited(command)],
         operations=[command.payload["operation_id"] for command in commands if _operation(command)],
     )
+    if taken.run.status in TERMINAL and (archive := EventArchive.of(run_id)):
+        raise LogArchived(archive.sentence, archive=archive.file)
     return _Hand(taken, RunState.from_json(taken.run.state))
 
 

@@ -16,6 +16,7 @@ from runs.artifacts import artifact_open, digest_header
 from runs.auth import get_run, get_task
 from runs.domain.errors import Unavailable
 from runs.models import Run
+from runs.selectors.archived import require_log
 from runs.selectors.diff import Look
 from runs.selectors.events import event_lines
 from runs.selectors.events import run_events as read_events
@@ -159,6 +160,7 @@ def run_events(request: HttpRequest, run_id: str) -> HttpResponse:
 def run_log(request: HttpRequest, run_id: str) -> StreamingHttpResponse:
     """The whole log as JSON Lines."""
     found = get_run(principal_of(request), run_id)
+    require_log(found)
     name = f'attachment; filename="{found.pk}.jsonl"'
     return StreamingHttpResponse(
         event_lines(run=found), content_type="application/x-ndjson", headers={"Content-Disposition": name}
