@@ -13,7 +13,7 @@ SECONDS ?= 7200
 # Product and tests are many short processes: each would compile all of it anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-unit test-browser test-shell test-chaos chaos soak bench lint verify fmt clean
+.PHONY: help setup run test test-unit test-browser test-shell test-servers test-chaos chaos soak bench lint verify fmt clean
 
 help:  ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ test-browser: setup  ## Drive the pages in Chromium
 
 test-shell: setup  ## Let the worker in shell run a task to the end (needs curl, jq and openssl)
 	@$(BIN)/pytest tests/worker/test_shell_worker.py -m shell $(ARGS)
+
+test-servers: setup  ## Try pooler, brokers and the deployed programs on Debian's own servers
+	@$(BIN)/pytest tests/production -m servers $(ARGS)
 
 test-chaos: setup  ## Kill, stop and restart every part of a product under load, once or a few times each (a minute)
 	@$(BIN)/pytest tests/chaos -m chaos $(ARGS)
