@@ -22,6 +22,7 @@ from runs.domain.errors import Refusal
 from runs.domain.policy import check_values
 from runs.domain.strict_json import parse
 from runs.selectors.policies import MOST_SHOWN, names_fitting, policy_difference, policy_effects
+from runs.selectors.simulation_page import policy_decisions
 
 
 @admin.register(models.Repository)
@@ -156,6 +157,7 @@ class PolicyAdmin(Managed):
             context["seen"] = seen
             context["difference"] = policy_difference(values=now, others=values)
             context["effects"] = policy_effects(policy=policy, values=values)
+            context["decisions"] = policy_decisions(policy=policy, values=values)
         shell = self.admin_site.each_context(request)
         return TemplateResponse(request, "admin/policy_version.html", {**shell, "opts": self.opts, **context})
 

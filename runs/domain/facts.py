@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -100,6 +101,18 @@ class Event:
 def chain_hash(event: Event) -> str:
     """The event's link in its run's chain: SHA-256 over everything before it and itself."""
     return fingerprint(event.sealed())
+
+
+def transactions(events: Iterable[Event]) -> Iterator[list[Event]]:
+    """Each event of a log together with those that followed it up."""
+    together: list[Event] = []
+    for event in events:
+        if together and event.parent != together[0].sequence:
+            yield together
+            together = []
+        together.append(event)
+    if together:
+        yield together
 
 
 @dataclass(frozen=True, slots=True)

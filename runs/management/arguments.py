@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from django.core.management.base import CommandError
 
@@ -41,3 +44,14 @@ def named_person(name: str) -> Person:
     if found is None:
         raise CommandError(f"There is nobody named {name}.")
     return found
+
+
+def policy_values(path: Path) -> dict[str, Any]:
+    """What a policy file holds; its fields are not checked here. Raises ``CommandError``."""
+    try:
+        values = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path}: {error}") from error
+    if not isinstance(values, dict):
+        raise CommandError(f"{path}: must be a JSON object")
+    return values

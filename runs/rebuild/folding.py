@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from runs import projections, store
-from runs.domain.facts import Event, Json
+from runs.domain.facts import Event, Json, transactions
 from runs.domain.fold import evolve
 from runs.domain.state import Changes, RunState
 from runs.models import Run
@@ -35,18 +35,6 @@ def fold_run(run: Run, start: Folded | None = None) -> Folded:
         for rows in projections.followers():
             rows.evolve(folded.others.setdefault(rows.name, {}), told)
     return folded
-
-
-def transactions(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """Each event together with those that followed it up, as listeners were told of them."""
-    together: list[Event] = []
-    for event in events:
-        if together and event.parent != together[0].sequence:
-            yield together
-            together = []
-        together.append(event)
-    if together:
-        yield together
 
 
 def _linked(folded: Folded, events: Iterable[Event]) -> Iterator[Event]:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from django.db import connection
 
 from runs.domain.facts import Json
-from runs.domain.policy import DEFAULTS, effective
+from runs.domain.policy import DEFAULTS, Effective, Level, effective
 from runs.models import Policy, PolicyRule
 from runs.service.policies import chains_of, effective_policies
 
-__all__ = ["effective_policies", "names_fitting", "policy_difference", "policy_effects"]
+__all__ = [
+    "effective_policies",
+    "effective_with",
+    "names_fitting",
+    "policy_difference",
+    "policy_effects",
+    "repositories_below",
+]
 
 #: Repositories whose changes are shown one by one.
 MOST_SHOWN: Final = 20
@@ -30,11 +38,11 @@ def policy_effects(*, policy: Policy, values: Json) -> Json:
     ``{repositories: how many are below it, shown: [{name, changes: [{name, before, after}]}]}``; of those
     that change, the first ``MOST_SHOWN``. Two queries, and one for each level of policies below.
     """
-    names = _names_below(policy)
+    names = repositories_below(policy)
     shown: list[Json] = []
     for repository_id, chain in chains_of(names).items():
-        new = [replace(one, values=values) if one.name == policy.name else one for one in chain]
-        if changes := policy_difference(values=effective(chain).values, others=effective(new).values):
+        then = effective(_with(chain, policy, values)).values
+        if changes := policy_difference(values=effective(chain).values, others=then):
             shown.append({"name": names[repository_id], "changes": changes})
     shown.sort(key=lambda one: one["name"])
     return {"repositories": len(names), "changed": len(shown), "shown": shown[:MOST_SHOWN]}
@@ -47,7 +55,20 @@ SELECT r.id, r.name FROM repositories r WHERE r.policy_id = ANY(%(policies)s) OR
 """
 
 
-def _names_below(policy: Policy) -> dict[str, str]:
+def effective_with(*, repository_ids: Iterable[str], policy: Policy, values: Json) -> dict[str, Effective]:
+    """Repository id → the policy that would be in force there with ``values`` as the policy's next version.
+    One query."""
+    return {
+        repository_id: effective(_with(chain, policy, values))
+        for repository_id, chain in chains_of(repository_ids).items()
+    }
+
+
+def _with(chain: list[Level], policy: Policy, values: Json) -> list[Level]:
+    return [replace(one, values=values) if one.name == policy.name else one for one in chain]
+
+
+def repositories_below(policy: Policy) -> dict[str, str]:
     """Repository id → name, of those that the policy holds for: by name, by inheritance or by a rule."""
     below, level = [policy.pk], [policy.pk]
     while level := list(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
@@ -45,10 +45,10 @@ def spent_by_others(run: Run) -> Decimal:
 
 def guards_with_waiver(held: Held, *, guard: str, reason: str, by_name: str) -> list[Json]:
     """Every guard of a held run, evaluated as if ``guard`` were waived by that person for that reason."""
-    waiver = {"by": by_name, "reason": reason, "at": stamp(held.now)}
-    state = replace(held.state, waivers={**held.state.waivers, guard: waiver})
-    patch_id = (state.patch or {}).get("id", "")
+    patch_id = (held.state.patch or {}).get("id", "")
     patch = store.artifacts_of(held.run.pk, [patch_id]).get(patch_id)
     reading = patch.facts if patch else None
-    evidence = guards.Evidence(state, held.run.task.contract, held.policy.values, reading)
-    return [result.to_json() for result in guards.evaluate(evidence)]
+    evidence = guards.Evidence(held.state, held.run.task.contract, held.policy.values, reading)
+    at = stamp(held.now)
+    results = guards.evaluate_waived(evidence, guard=guard, by=by_name, reason=reason, at=at)
+    return [result.to_json() for result in results]

@@ -241,6 +241,29 @@ def test_a_policy_is_saved_only_as_it_was_looked_at(client, chief):
     assert above.versions.count() == 1
 
 
+def test_before_a_policy_is_saved_its_page_says_what_it_would_have_decided_otherwise(client, chief):
+    holder = make.run_in(RunStatus.JUDGING, auto_pr=True)
+    holder.judge(confidence=0.85)
+    policy = holder.run.repository.policy
+    url = reverse("admin:runs_policy_version", args=[policy.pk])
+    form = {"values": '{"judge_confidence": 0.9}', "reason": "x", "based_on": "0"}
+    decisions = client.post(url, form).context["decisions"]
+    assert (decisions["looked"], decisions["different"], decisions["undecidable"]) == (1, 1, 0)
+    (row,) = decisions["rows"]
+    (difference,) = row["differences"]
+    assert difference["was"] == "the pull request goes out by itself"
+    assert difference["then"] == "a person decides (patch)"
+    assert difference["href"].startswith(f"/runs/{holder.run_id}/#e")
+    assert "Judge: passed (pass, 0.85 of 0.8 needed) → failed" in difference["changes"][0]
+
+    holder.run.artifacts.filter(kind="judge_report").update(document=None)
+    shown = client.post(url, form)
+    assert shown.context["decisions"]["undecidable"] == 1
+    assert "Cannot be decided" in shown.content.decode()
+    same = client.post(url, {**form, "values": "{}"}).context["decisions"]
+    assert (same["different"], same["undecidable"]) == (0, 1), "gone is never unchanged"
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [

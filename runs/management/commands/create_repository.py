@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
-from runs.management.arguments import refusals_as_errors
+from runs.management.arguments import policy_values, refusals_as_errors
 from runs.models import Policy, Repository
 from runs.service import COMMAND_LINE, repository_create
 
@@ -37,18 +36,8 @@ class Command(BaseCommand):
                 url=options["url"],
                 base_branch=options["base_branch"],
                 provider=options["provider"],
-                policy=_read(options["policy"]) if options["policy"] else None,
+                policy=policy_values(options["policy"]) if options["policy"] else None,
                 inherits=options["inherits"],
                 by=COMMAND_LINE,
             )
         self.stdout.write(repository.pk)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise CommandError(f"{path}: {error}") from error
-    if not isinstance(values, dict):
-        raise CommandError(f"{path}: must be a JSON object")
-    return values
