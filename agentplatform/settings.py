@@ -328,6 +328,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 60},
     },
     "make_partitions": {"task": "runs.tasks.make_partitions", "schedule": crontab(minute="27")},
+    "find_reverts": {"task": "runs.tasks.find_reverts", "schedule": 300.0, "options": {"expires": 300}},
     "check_projections": {"task": "runs.tasks.check_projections", "schedule": crontab(hour="3", minute="17")},
     "forget_sessions": {"task": "runs.tasks.forget_sessions", "schedule": crontab(hour="3", minute="37")},
     "forget_notices": {"task": "approvals.tasks.forget_notices", "schedule": crontab(hour="3", minute="47")},

@@ -3,7 +3,7 @@ and who knows whose turn a review is."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from django.contrib.auth.signals import user_logged_in
 
@@ -14,7 +14,7 @@ from approvals.notices import consumer, letters, webhooks
 from approvals.projection import follow_run
 from runs import outbox, projections, service, timeouts
 from runs.auth import Principal
-from runs.selectors import reviews
+from runs.selectors import reviews, teams
 from runs.selectors.attention import AttentionCollector
 from runs.selectors.gauges import FleetCollector
 from runs.web.accounts import remember_where
@@ -35,6 +35,7 @@ def connect() -> None:
     measures.collect_from(AttentionCollector())
     measures.collect_from(FleetCollector())
     reviews.ask_stuck(_stuck)
+    teams.ask(_owning_teams)
     user_logged_in.connect(remember_where, dispatch_uid="agentplatform.sessions")
 
 
@@ -52,3 +53,9 @@ def _stuck(repository_ids: Collection[str]) -> frozenset[str]:
     from approvals.selectors import stuck_runs
 
     return stuck_runs(repository_ids)
+
+
+def _owning_teams() -> Iterable[tuple[str, str]]:
+    from approvals.asking.owners import owning_teams
+
+    return owning_teams()

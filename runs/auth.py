@@ -50,6 +50,7 @@ class Action(StrEnum):
     HOLD = "hold"
     LEASE = "lease"
     PULL_REQUEST_REPORT = "pull_request_report"
+    POLICY = "policy"
 
 
 #: Which of a person's roles allow an action. Admin is in all of them; see ``_roles_for``.
@@ -246,6 +247,14 @@ def require_hold_over(principal: Principal, repository_id: str) -> None:
     wanted = sorted(role.value for role in _roles_for(Action.HOLD))
     where = "in this repository" if repository_id else "in all repositories"
     raise PermissionDenied(f"This needs one of the roles {', '.join(wanted)} {where}.", required_roles=wanted)
+
+
+def require_policy(principal: Principal, repository_ids: Iterable[str]) -> None:
+    """``PermissionDenied`` for those who may not change a policy in each repository that it holds for."""
+    if not all(may(principal, Action.POLICY, one) for one in repository_ids):
+        wanted = sorted(role.value for role in _roles_for(Action.POLICY))
+        where = "in every repository that the policy holds for"
+        raise PermissionDenied(f"This needs the role {', '.join(wanted)} {where}.", required_roles=wanted)
 
 
 def require_anywhere(principal: Principal, action: Action) -> None:

@@ -11,8 +11,8 @@ from celery import shared_task
 
 from runs import fetching, importing, livelogs, outbox, partitions, rebuild, timeouts
 from runs.models.sessions import SessionStore
+from runs.pull_requests import history, watch
 from runs.pull_requests import run as pull_requests
-from runs.pull_requests import watch
 
 log = structlog.get_logger(__name__)
 
@@ -80,6 +80,21 @@ def import_repositories() -> None:
 def make_partitions() -> None:
     """Make the partitions that events will soon need."""
     partitions.make_ahead()
+
+
+_searching = threading.Lock()
+
+
+@shared_task(name="runs.tasks.find_reverts")
+def find_reverts() -> None:
+    """Search git history for what was taken back. One at a time in a process: fetching takes its time."""
+    if not _searching.acquire(blocking=False):
+        return
+    try:
+        for found in history.find_reverts():
+            log.info("change_reverted", pull_request_id=found.pull_request_id, commit=found.by)
+    finally:
+        _searching.release()
 
 
 @shared_task(name="runs.tasks.check_projections")

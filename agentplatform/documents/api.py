@@ -42,7 +42,13 @@ WHO: Final[dict[str, tuple[str, ...]]] = {
         "GET repositories/{repository}",
         "GET workers",
     ),
-    "people, each what they may see": ("GET tasks", "GET approvals", "GET holds", "GET campaigns"),
+    "people, each what they may see": (
+        "GET tasks",
+        "GET approvals",
+        "GET holds",
+        "GET campaigns",
+        "GET outcomes",
+    ),
     "people who may see all of its repositories": (
         f"GET {_CAMPAIGN}",
         f"GET {_CAMPAIGN}/parts",

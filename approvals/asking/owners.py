@@ -153,3 +153,9 @@ def _add(found: Owners, person: Person, why: str) -> None:
     """Once for each human being, with the first reason."""
     if person.person_key not in {known.person_key for known, _ in found.people}:
         found.people.append((person, why))
+
+
+def owning_teams() -> list[tuple[str, str]]:
+    """(team, repository id) of every team that owns a repository. One query."""
+    rows = RepositoryOwner.objects.filter(team__isnull=False)
+    return list(rows.values_list("team__name", "repository_id"))

@@ -15,7 +15,7 @@ from typing import Final
 
 from django.db import transaction
 
-from agentplatform.clock import clock_turned_to
+from agentplatform.clock import clock_turned_to, database_now
 from agentplatform.ids import new_id
 from approvals.history.stories import FAILURES, Story
 from approvals.models import ApprovalRequest
@@ -26,12 +26,22 @@ from runs.auth import Principal
 from runs.domain.commands import Caller, Command
 from runs.domain.facts import CONTROL_PLANE, Json, stamp
 from runs.domain.state import RunState
-from runs.domain.vocabulary import ApprovalStatus, ArtifactKind, DecisionWord, Ev, Role, RunStatus
+from runs.domain.vocabulary import (
+    ApprovalStatus,
+    ArtifactKind,
+    DecisionWord,
+    Ev,
+    PullRequestState,
+    Role,
+    RunStatus,
+)
 from runs.leases import lease_claim
-from runs.models import Repository, Run, Task
+from runs.models import PullRequest, Repository, Run, Task
 
 S = RunStatus
 LABEL: Final = "past"
+#: Of a hundred pull requests: merged, with red checks on the way; of a hundred merged: taken back.
+_MERGED, _RED, _REVERTED = 0.88, 0.15, 0.05
 
 
 @dataclass(slots=True)
@@ -195,6 +205,27 @@ class Past:
             "tree_sha": (state.patch or {})["tree"], "body": "What was done.",
         }  # fmt: skip
         self._event(Ev.PR_CREATED, pull_request, (0.05, 0.4))
+        self._live(PullRequest.objects.get(run_id=self.run_id))
+
+    def _live(self, row: PullRequest) -> None:
+        """What became of it: no provider of the past could be asked, so nobody looks at it any more."""
+        service.pull_request_rest(pull_request_id=row.pk)
+        hours = 1 + 60 * self.dice.random() ** 2
+        state = PullRequestState.MERGED if self.dice.random() < _MERGED else PullRequestState.CLOSED
+        at = self.now + timedelta(hours=hours)
+        is_red, is_reverted = self.dice.random() < _RED, self.dice.random() < _REVERTED
+        if at >= database_now():
+            return
+        if is_red:
+            with clock_turned_to(self.now + timedelta(hours=hours / 2)):
+                service.pull_request_report(pull_request_id=row.pk, checks="failed")
+        with clock_turned_to(at):
+            service.pull_request_report(pull_request_id=row.pk, state=state, checks="passed")
+        service.history_looked(pull_request_ids=[row.pk], next_look_at=None)
+        undone = at + timedelta(hours=30)
+        if is_reverted and state == PullRequestState.MERGED and undone < database_now():
+            by = hashlib.sha1(f"{row.pk} reverted".encode(), usedforsecurity=False).hexdigest()
+            service.pull_request_reverted(pull_request_id=row.pk, by=by, at=undone)
 
     def _cancel(self) -> None:
         self._pass((0.5, 20))

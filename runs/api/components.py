@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runs.api.campaign_components import CAMPAIGN_ANSWERS
+from runs.api.components_figures import FIGURES
 from runs.api.words import (
     ANY_OBJECT,
     FLAG,
@@ -251,6 +252,9 @@ _PULL_REQUEST: Final = shape(
     body=TEXT,
     state=one_of(PullRequestState),
     checks=or_null(TEXT),
+    ended_at=or_null(TIME),
+    reverted_at=or_null(TIME),
+    reverted_by=or_null(TEXT),
     created_at=TIME,
     updated_at=TIME,
 )
@@ -336,6 +340,7 @@ _LEASE_NOW: Final = or_null(shape(expires_at=TIME))
 _DONE: Final = {"event": ref("Event"), "follow_ups": many(ref("Event"))}
 
 ANSWERS: Final[dict[str, Json]] = {
+    **FIGURES,
     "Problem": PROBLEM,
     "Action": shape(name=TEXT, label=TEXT, href=TEXT),
     "Display": shape(

@@ -225,6 +225,9 @@ def pull_request(row: PullRequest) -> Json:
         "body": row.body,
         "state": row.state,
         "checks": row.checks or None,
+        "ended_at": shapes.at(row.ended_at),
+        "reverted_at": shapes.at(row.reverted_at),
+        "reverted_by": row.reverted_by or None,
         "created_at": stamp(row.created_at),
         "updated_at": stamp(row.updated_at),
     }

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from django.urls import path
 
-from runs.api import artifacts, campaigns, converters, events, holds, leases, logs, records, runs, tasks  # noqa: F401  ids in addresses
+from runs.api import (  # noqa: F401  ids in addresses
+    artifacts,
+    campaigns,
+    converters,
+    events,
+    holds,
+    leases,
+    logs,
+    outcomes,
+    records,
+    runs,
+    tasks,
+)
 
 app_name = "api"
 
@@ -61,6 +73,7 @@ urlpatterns = [
     ),
     path("holds", holds.Holds.as_view(), name="holds"),
     path("holds/<ulid:hold_id>", holds.OneHold.as_view(), name="hold"),
+    path("outcomes", outcomes.Outcomes.as_view(), name="outcomes"),
     path("repositories", records.Repositories.as_view(), name="repositories"),
     path("repositories/<path:repository>", records.OneRepository.as_view(), name="repository"),
     path("workers", records.Workers.as_view(), name="workers"),

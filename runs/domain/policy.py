@@ -44,6 +44,7 @@ BUDGET: Final[Json] = {
 DEFAULTS: Final[Json] = {
     "allow_auto_pr": True,
     "judge_confidence": 0.8,
+    "autonomy_error_rate": 0.1,
     "required_verifiers": [],
     "forbidden_paths": [],
     "allowed_paths": [],
@@ -100,6 +101,8 @@ DEFAULTS: Final[Json] = {
 MEANINGS: Final[dict[str, str]] = {
     "allow_auto_pr": "Whether a pull request may go out without a person, when every guard passes",
     "judge_confidence": "The least confidence, 0 to 1, with which a judge's pass counts",
+    "autonomy_error_rate": "The share, 0 to 1, of the judge's passes that people or later reverts may find"
+    " wrong: beyond it, with certainty, a higher judge_confidence is proposed, within it a lower one",
     "required_verifiers": "Names of verifiers that must pass, beside those of the contract",
     "forbidden_paths": "Globs that no patch may touch, by old or new name",
     "allowed_paths": "Globs outside which no patch may touch anything; empty: no such limit",
@@ -205,6 +208,7 @@ def _last(_: Any, b: Any) -> Any:
 STRICTER: Final[dict[str, Pair]] = {
     "allow_auto_pr": _both,
     "judge_confidence": _highest,
+    "autonomy_error_rate": _lowest,
     "required_verifiers": _union,
     "forbidden_paths": _union,
     "allowed_paths": _beside,
@@ -336,7 +340,7 @@ def _wrong(name: str, value: Any) -> str | None:
 
 
 def _wrong_number(name: str, value: Any) -> str | None:
-    if name == "judge_confidence":
+    if name in ("judge_confidence", "autonomy_error_rate"):
         return None if is_number(value) and 0 <= value <= 1 else "must be a number from 0 to 1"
     if value is None and DEFAULTS[name] is None:
         return None

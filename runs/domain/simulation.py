@@ -17,12 +17,12 @@ from runs.domain import guards
 from runs.domain.budgets import next_budget
 from runs.domain.commands import Caller, Command, Context, Decision
 from runs.domain.contract import rejection_reasons
-from runs.domain.decide import admit, decide
+from runs.domain.decide import decide
 from runs.domain.errors import Refusal
 from runs.domain.facts import Artifact, Event, Json, moment, transactions
 from runs.domain.fold import evolve
 from runs.domain.log_limits import LogLimits
-from runs.domain.simulation_compare import Difference, differs, led_elsewhere, refused, rejected
+from runs.domain.simulation_compare import Difference, differs, judged_by, refused, rejected
 from runs.domain.state import RunState
 from runs.domain.versions import is_of_the_future, upcast
 from runs.domain.vocabulary import MACHINE_ROLES, ArtifactKind, Ev, Role
@@ -88,9 +88,10 @@ class _Walk:
         if self.state.sequence == 0:
             return
         for events in steps:
-            yield from (found := list(self._step(events)))
-            if any(difference.leads_elsewhere for difference in found):
-                return
+            for difference in self._step(events):
+                yield difference
+                if difference.leads_elsewhere:
+                    return
 
     def _intake(self, events: list[Event]) -> Iterator[Difference]:
         """Would the task have been taken at all, and with which limits?"""
@@ -100,6 +101,8 @@ class _Walk:
             yield rejected(created, reasons)
             return
         recorded = self.recorded
+        if recorded.last is None and not is_first:
+            raise EvidenceGone("The run before it is gone.")
         limits = next_budget(contract, self.policy, last=recorded.last, spent=recorded.spent)
         simulated = replace(created, payload={**created.payload, "budget": limits})
         yield from differs([created], [simulated], self.state)
@@ -112,17 +115,9 @@ class _Walk:
         except Refusal as refusal:
             yield refused(events, refusal, self.state)
             return
-        if led_elsewhere(events, decision.events):
-            yield from differs(events, decision.events, self.state)
-            return
-        found = list(differs(events, decision.events, self.state))
-        yield from found
-        if found:  # go on from what this policy would have made of it
-            self.state = decision.state
-            self.state.sequence = events[-1].sequence
-            return
-        for event in events:
-            evolve(self.state, event)
+        yield from differs(events, decision.events, self.state)
+        self.state = decision.state  # go on from what this policy made of it
+        self.state.sequence = events[-1].sequence
 
     def _decide(self, events: list[Event]) -> Decision:
         root = events[0]
@@ -132,7 +127,7 @@ class _Walk:
         context = Context(
             now=moment(root.recorded_at),
             policy=self.policy,
-            policy_version="",
+            policy_version=judged_by(events, self.state),
             contract=self.recorded.contract,
             artifacts=self.artifacts,
             log_limits=self.recorded.limits,
@@ -141,7 +136,6 @@ class _Walk:
             new_id=lambda prefix: _id_of(events, prefix),
         )
         try:
-            admit(self.state, command, lease_is_alive=True)
             return decide(self.state, command, context)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
             why = f"Today's rules cannot read what event {root.sequence} ({root.type}) was decided on"

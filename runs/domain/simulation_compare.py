@@ -82,7 +82,7 @@ def _difference(
         sequence=root.sequence,
         at=root.recorded_at,
         event=root.type,
-        policy_version=_judged_by(recorded, state),
+        policy_version=judged_by(recorded, state),
         recorded=in_words(recorded),
         simulated=simulated,
         changes=changes,
@@ -90,7 +90,8 @@ def _difference(
     )
 
 
-def _judged_by(recorded: Sequence[Event], state: RunState) -> str:
+def judged_by(recorded: Sequence[Event], state: RunState) -> str:
+    """The version of the policy that judged the event, or the run before it."""
     named = (str(e.facts["policy_version"]) for e in recorded if e.facts.get("policy_version"))
     return next(named, state.policy_version)
 
@@ -121,7 +122,7 @@ def _changes(recorded: Sequence[Event], simulated: Sequence[Event]) -> Iterator[
         if before.type == Ev.RUN_CREATED:
             yield from _budget_changed(before.payload["budget"], after.payload["budget"])
             continue
-        if before.type in (Ev.POLICY_EVALUATED, Ev.GUARD_WAIVED):
+        if before.type == Ev.POLICY_EVALUATED and before.parent:  # else it repeats what was evaluated before
             yield from _guards_changed(before.facts["guards"], after.facts["guards"])
         yield from _facts_changed(before, after, None)
 

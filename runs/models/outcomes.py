@@ -13,6 +13,7 @@ class RunOutcome(models.Model):
     """
 
     run = models.OneToOneField("runs.Run", on_delete=models.PROTECT, primary_key=True, related_name="outcome")
+    task = models.ForeignKey("runs.Task", on_delete=models.PROTECT, related_name="+", db_index=False)
     repository = models.ForeignKey(
         "runs.Repository", on_delete=models.PROTECT, related_name="+", db_index=False
     )
@@ -27,6 +28,10 @@ class RunOutcome(models.Model):
         null=True, help_text="How often the judge sent it back; empty where it was never judged."
     )
     spent = models.JSONField(default=dict, help_text="Status → seconds spent in it.")
+    verdicts = models.JSONField(
+        default=list,
+        help_text="What became of each patch that the judge passed: {verdict, confidence, seconds}.",
+    )
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField()
 

@@ -102,6 +102,15 @@ class PullRequest(models.Model):
     updated_at = models.DateTimeField()
     seen_at = models.DateTimeField(null=True, blank=True, help_text="When the provider last answered.")
     next_look_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(
+        null=True, blank=True, help_text="When it was first seen merged or closed."
+    )
+    was_red = models.BooleanField(default=False, help_text="Its checks failed at some time.")
+    reverted_at = models.DateTimeField(null=True, blank=True, help_text="When the revert was committed.")
+    reverted_by = models.CharField(max_length=64, blank=True, help_text="The commit that took it back.")
+    next_history_look_at = models.DateTimeField(
+        null=True, blank=True, help_text="When the base branch is next searched for a revert."
+    )
 
     class Meta:
         db_table = "pull_requests"
@@ -114,6 +123,17 @@ class PullRequest(models.Model):
                 fields=["next_look_at"],
                 name="pull_requests_due",
                 condition=Q(next_look_at__isnull=False),
+            ),
+            models.Index(
+                fields=["repository", "next_history_look_at"],
+                name="pull_requests_history",
+                condition=Q(next_history_look_at__isnull=False),
+            ),
+            # What outcomes are counted over, without the rows themselves, which hold long texts.
+            models.Index(
+                fields=["run"],
+                include=["state", "was_red", "created_at", "ended_at", "reverted_at"],
+                name="pull_requests_outcomes",
             ),
         ]
 

@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from django.db.models import F
+
 from runs.auth import Principal
 from runs.domain.state import RunState
 from runs.models import Run
@@ -19,8 +21,10 @@ PIECE: Final = 500
 HEADINGS: Final = (
     "run", "task", "title", "repository", "agent", "labels", "state", "status", "failure_category", "reason",
     "created_at", "started_at", "ended_at", "seconds", "cost_usd", "verifier_repairs", "judge_repairs",
-    "branch",
+    "branch", "pull_request", "pull_request_ended_at", "reverted_at",
 )  # fmt: skip
+#: Of the pull request, without the long texts in its row.
+_LIFE: Final = {"life_state": "state", "life_ended_at": "ended_at", "life_reverted_at": "reverted_at"}
 #: A spreadsheet takes a cell that begins so for a formula; an apostrophe makes it text.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -29,6 +33,7 @@ def runs_csv(*, principal: Principal, params: Mapping[str, str]) -> tuple[int, I
     """How many rows there will be, and the file in pieces; filters as in the list of runs."""
     surroundings = visible_surroundings(principal)
     rows = filtered_runs(visible_runs(principal), params, principal=principal, surroundings=surroundings)
+    rows = rows.annotate(**{name: F(f"pull_request__{column}") for name, column in _LIFE.items()})
     found = rows.select_related("outcome").order_by("-created_at", "-pk").iterator(chunk_size=PIECE)
     cells = (_cells(run, principal, surroundings) for run in found)
     return rows.order_by().count(), _pieces(cells)
@@ -68,5 +73,5 @@ def _cells(run: Run, principal: Principal, surroundings: Surroundings) -> tuple[
         ", ".join(task.labels), shown["title"], run.status, run.failure_category, run.status_reason,
         state.created_at, state.started_at, state.completed_at, seconds, f"{run.cost_usd.normalize():f}",
         outcome and outcome.verifier_repairs, outcome and outcome.judge_repairs,
-        (state.pull_request or {}).get("branch"),
+        (state.pull_request or {}).get("branch"), *(getattr(run, name) for name in _LIFE),
     )  # fmt: skip

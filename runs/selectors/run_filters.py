@@ -15,12 +15,14 @@ from runs.domain.display import Display
 from runs.domain.facts import Json
 from runs.domain.outcomes import EXPIRED
 from runs.domain.times import spell
-from runs.domain.vocabulary import ACTIVE, RunStatus
+from runs.domain.vocabulary import ACTIVE, PullRequestState, RunStatus
 from runs.models import Run
 from runs.selectors.mine import my_repositories
+from runs.selectors.outcomes import of_label, of_team
 from runs.selectors.search import runs_found
 from runs.selectors.standing import runs_shown_as, runs_waiting_for
 from runs.selectors.surroundings import Surroundings
+from runs.selectors.teams import repositories_by_team
 
 #: An unfinished run of which nothing was heard for so long is looked at.
 QUIET: Final = timedelta(hours=1)
@@ -94,6 +96,49 @@ def _quiet(_value: str, surroundings: Surroundings) -> Q:
     return Q(status__in=[s.value for s in ACTIVE], updated_at__lt=surroundings.now - QUIET)
 
 
+def _team(value: str, _: Surroundings) -> Q:
+    return of_team(value, repositories_by_team())
+
+
+def _label(value: str, _: Surroundings) -> Q:
+    return of_label(value)
+
+
+#: What became of a run's pull request → the condition.
+PULL_REQUEST: Final[dict[str, Q]] = {
+    "opened": Q(pull_request__isnull=False),
+    "merged": Q(pull_request__state=PullRequestState.MERGED.value),
+    "closed": Q(pull_request__state=PullRequestState.CLOSED.value),
+    "reverted": Q(pull_request__reverted_at__isnull=False),
+    "red": Q(pull_request__was_red=True),
+}
+
+
+def _pull_request(value: str, _: Surroundings) -> Q | None:
+    return PULL_REQUEST.get(value)
+
+
+def _said_of_patch(*words: str) -> Q:
+    found = Q()
+    for word in words:
+        found |= Q(outcome__verdicts__contains=[{"verdict": word}])
+    return found
+
+
+#: What people made of a patch that the judge passed → the condition.
+VERDICT: Final[dict[str, Q]] = {
+    "reviewed": _said_of_patch("approved", "changes_requested", "rejected"),
+    "again": _said_of_patch("changes_requested"),
+    "wrong": _said_of_patch("changes_requested", "rejected")
+    | (_said_of_patch("alone") & PULL_REQUEST["closed"])
+    | (Q(outcome__isnull=False) & ~Q(outcome__verdicts=[]) & PULL_REQUEST["reverted"]),
+}
+
+
+def _verdict(value: str, _: Surroundings) -> Q | None:
+    return VERDICT.get(value)
+
+
 _NARROW: Final[dict[str, Callable[[str, Surroundings], Q | None]]] = {
     "repository": _repository,
     "failure_category": _failure,
@@ -103,11 +148,16 @@ _NARROW: Final[dict[str, Callable[[str, Surroundings], Q | None]]] = {
     "sent_back": _sent_back,
     "slow": _slow,
     "quiet": _quiet,
+    "team": _team,
+    "label": _label,
+    "pull_request": _pull_request,
+    "verdict": _verdict,
     "q": lambda value, _: runs_found(value),
 }
 #: Filters that come from links alone: they have no field in the form, and are said beside it.
 FROM_LINKS: Final = (
     "worker", "task", "ended_on", "ended_since", "agent", "sent_back", "slow", "quiet", "mine",
+    "team", "label", "pull_request", "verdict",
 )  # fmt: skip
 
 
@@ -140,6 +190,10 @@ _SAID: Final = {
     "sent_back": "sent back by the {}",
     "quiet": "nothing heard for an hour",
     "mine": "in my repositories",
+    "team": "of team {}",
+    "label": "labelled {}",
+    "pull_request": "pull request {}",
+    "verdict": "verdict on the judge: {}",
 }
 
 

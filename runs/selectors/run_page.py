@@ -253,13 +253,20 @@ def _pull_request(state: RunState) -> Json:
     opened = state.pull_request or {}
     row = PullRequest.objects.filter(run=state.id).first()
     url = opened["url"]
-    stands = [PullRequestState(row.state).label, f"checks {row.checks}" if row.checks else ""] if row else []
     return {
-        "stands": joined(*stands),
-        "tone": "bad" if row and row.checks == "failed" else "quiet",
+        "stands": _stands(row) if row else "",
+        "tone": "bad" if row and (row.checks == "failed" or row.reverted_at) else "quiet",
         "seen": when(row.seen_at) if row else None,
         "branch": opened["branch"],
         "commit": opened["commit_sha"],
         "href": url if url.startswith(("https://", "http://")) else "",
         "place": url,
     }
+
+
+def _stands(row: PullRequest) -> str:
+    return joined(
+        PullRequestState(row.state).label,
+        f"reverted by {row.reverted_by[:12]}" if row.reverted_at else "",
+        f"checks {row.checks}" if row.checks else "",
+    )

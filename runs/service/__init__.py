@@ -24,11 +24,13 @@ from runs.service.people import run_direct, run_note
 from runs.service.policies import effective_policies, policy_change
 from runs.service.pull_requests import (
     campaigns_full,
+    history_looked,
     is_any_campaign_paced,
     outgoing_of,
     pull_request_nudge,
     pull_request_report,
     pull_request_rest,
+    pull_request_reverted,
 )
 from runs.service.refusals import refusal_record
 from runs.service.runs import Outcome, apply_batch, apply_event
@@ -73,6 +75,7 @@ __all__ = [
     "follow_up",
     "guards_with_waiver",
     "held_back_until",
+    "history_looked",
     "hold_lift",
     "hold_over",
     "hold_set",
@@ -87,6 +90,7 @@ __all__ = [
     "pull_request_nudge",
     "pull_request_report",
     "pull_request_rest",
+    "pull_request_reverted",
     "refusal_record",
     "repositories_import",
     "repository_create",

@@ -21,9 +21,10 @@ from runs.service.audit import audit_record
 
 
 def policy_change(
-    *, policy: Policy, values: Json, based_on: int, by: Caller, reason: str = ""
+    *, policy: Policy, values: Json, based_on: int, by: Caller, reason: str = "", note: str = ""
 ) -> PolicyVersion:
-    """The next version, made from version ``based_on`` (0: there was none).
+    """The next version, made from version ``based_on`` (0: there was none). ``note``: what led to it, for the
+    audit log.
 
     Raises ``Invalid`` with each field that is wrong, ``NotAllowedNow`` when another version came first.
     """
@@ -42,7 +43,7 @@ def policy_change(
                 row=policy,
                 before=newest.values if newest else {},
                 after=values,
-                note=f"Version {made.number}.",
+                note=f"Version {made.number}. {note}".strip(),
                 reason=reason,
             )
     except IntegrityError:

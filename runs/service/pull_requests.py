@@ -6,10 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.functions import Coalesce
 
 from agentplatform.clock import database_now
 from runs.domain.campaigns.words import CAMPAIGN_FINAL
+from runs.domain.facts import Json
 from runs.domain.outgoing import OVER, PACE, Full, Outgoing, campaign_full
 from runs.domain.vocabulary import PullRequestState, RunStatus
 from runs.models import Campaign, PullRequest, Run
@@ -76,10 +78,34 @@ def pull_request_report(
     now = {name: value for name, value in given.items() if value is not None}
     row = PullRequest.objects.filter(pk=pull_request_id)
     seen_at = database_now()
-    changed = row.exclude(**now).update(**now, updated_at=seen_at, seen_at=seen_at) if now else 0
+    later = _later(state, checks, seen_at)
+    changed = row.exclude(**now).update(**now, **later, updated_at=seen_at, seen_at=seen_at) if now else 0
     if not changed:
         row.update(seen_at=seen_at)
     return bool(changed)
+
+
+def _later(state: PullRequestState | None, checks: str | None, at: datetime) -> Json:
+    """What outcomes are counted by: when it ended, whether it was red, when to look for a revert."""
+    found: Json = {"was_red": True} if checks == "failed" else {}
+    if state in OVER:
+        found["ended_at"] = Coalesce(F("ended_at"), at)
+    elif state is not None:  # opened again
+        found["ended_at"] = None
+    if state == PullRequestState.MERGED:
+        found["next_history_look_at"] = Coalesce(F("next_history_look_at"), at)
+    return found
+
+
+def history_looked(*, pull_request_ids: Collection[str], next_look_at: datetime | None) -> None:
+    """The base branch was searched for reverts of these, and will be again then; None: not any more."""
+    PullRequest.objects.filter(pk__in=pull_request_ids).update(next_history_look_at=next_look_at)
+
+
+def pull_request_reverted(*, pull_request_id: str, by: str, at: datetime) -> bool:
+    """A commit took the change back. Returns whether that is news; what is known already stands."""
+    row = PullRequest.objects.filter(pk=pull_request_id, reverted_at__isnull=True)
+    return bool(row.update(reverted_at=at, reverted_by=by, next_history_look_at=None))
 
 
 def pull_request_nudge(

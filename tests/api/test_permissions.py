@@ -99,6 +99,7 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "holds"): ASKING,
     ("POST", "holds"): OPERATORS,
     ("DELETE", "holds/{hold_id}"): OPERATORS,
+    ("GET", "outcomes"): ASKING,
     ("GET", "repositories"): LISTS,
     ("GET", "repositories/{repository}"): EVERYBODY,
     ("GET", "workers"): LISTS,

@@ -14,7 +14,15 @@ from tests.factories import Holder, drive
 AWKWARD = "إزالة الشيفرة " + "settings_from_environment_variables" * 13 + " 🧹"
 TABS = ("", "?tab=steps", "?tab=patch", "?tab=evidence", "?tab=events")
 LISTS = ("/", "/tasks/", "/runs/", "/approvals/", "/repositories/", "/workers/", "/notifications/")
-OTHERS = ("/tasks/new/", "/lifecycle/", "/holds/", "/notifications/settings/", "/accounts/me/")
+OTHERS = (
+    "/tasks/new/",
+    "/lifecycle/",
+    "/holds/",
+    "/outcomes/",
+    "/autonomy/",
+    "/notifications/settings/",
+    "/accounts/me/",
+)
 
 
 def test_the_sign_in_meets_the_bar(visit: Callable[..., Visitor], scene: Scene) -> None:

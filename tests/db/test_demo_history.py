@@ -18,7 +18,7 @@ from approvals.history.stories import REQUESTS, STORIES
 from runs import auth
 from runs.demo.load import demo_load
 from runs.domain.vocabulary import TERMINAL, RunStatus, TaskStatus
-from runs.models import Lease, Person, Repository, Run, RunEvent, RunOutcome, WorkerAccount
+from runs.models import Lease, Person, PullRequest, Repository, Run, RunEvent, RunOutcome, WorkerAccount
 from runs.rebuild import assert_folds
 
 pytestmark = pytest.mark.django_db
@@ -97,4 +97,8 @@ def test_every_story_ends_as_it_says_in_its_own_time():
     assert times["recorded_at__max"] < database_now() - timedelta(days=8)
     for run in runs:
         assert_folds(run.pk)
+    opened = PullRequest.objects.filter(repository=place)
+    assert opened.exists()
+    assert set(opened.values_list("state", "next_look_at")) <= {("MERGED", None), ("CLOSED", None)}
+    assert all(row.ended_at and row.ended_at < database_now() for row in opened)
     assert WorkerAccount.objects.filter(name="past-worker").count() == 1

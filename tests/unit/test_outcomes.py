@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from runs.domain.outcomes import Move, outcome_columns, spent
+from runs.domain.outcomes import Move, outcome_columns, spent, verdicts
 from runs.domain.state import RunState
 from runs.domain.vocabulary import Ev, RunStatus
 
@@ -69,3 +69,31 @@ def test_repairs_are_counted_by_who_asked_and_unknown_where_nobody_looked():
 def test_the_row_says_why_it_failed(fields, category):
     row = outcome_columns(ended(**fields), [], {"agent": {"kind": "script"}})
     assert row["failure_category"] == category
+
+
+def told(minutes: int, event: str, *, confidence: str | None = None, gate: str | None = None) -> Move:
+    return Move(event, S.JUDGING, S.JUDGING, BEGIN + timedelta(minutes=minutes), confidence, gate)
+
+
+PATCH, JUDGED = told(0, Ev.PATCH_CREATED), told(1, Ev.JUDGE_PASSED, confidence="0.93")
+ASKED = told(2, Ev.HUMAN_APPROVAL_REQUIRED, gate="patch")
+
+
+@pytest.mark.parametrize(
+    ("moves", "found"),
+    [
+        ([PATCH, JUDGED, told(2, Ev.AUTO_PR_ALLOWED)], [("alone", 0.93, None)]),
+        ([PATCH, JUDGED, ASKED, told(12, Ev.APPROVED)], [("approved", 0.93, 600)]),
+        ([PATCH, JUDGED, ASKED, told(12, Ev.REJECTED)], [("rejected", 0.93, 600)]),
+        (
+            [PATCH, JUDGED, ASKED, told(3, Ev.CHANGES_REQUESTED), PATCH, JUDGED, told(9, Ev.AUTO_PR_ALLOWED)],
+            [("changes_requested", 0.93, 60), ("alone", 0.93, None)],
+        ),
+        # A plan says nothing of the judge, nor does a patch that no judge passed.
+        ([told(0, Ev.HUMAN_APPROVAL_REQUIRED, gate="plan"), told(1, Ev.APPROVED), PATCH, JUDGED], []),
+        ([PATCH, JUDGED, PATCH, ASKED, told(12, Ev.REJECTED)], []),
+        ([PATCH, JUDGED, ASKED], []),
+    ],
+)
+def test_a_verdict_is_what_became_of_a_patch_that_the_judge_passed(moves, found):
+    assert [(v["verdict"], v["confidence"], v["seconds"]) for v in verdicts(moves)] == found

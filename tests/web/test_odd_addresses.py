@@ -22,6 +22,9 @@ ODD = {
     "/holds/": ("scope=%00&value=%00",),
     "/repositories/": ("page=%00&q=%00",),
     "/workers/": ("page=%00&q=%00",),
+    "/outcomes/": ("by=%00", "days=%00", "label=%00", "team=%00&agent=%00", "repository=%00"),
+    "/outcomes/export.csv": ("by=%00", "days=9999"),
+    "/autonomy/nowhere/": ("by=%00",),
 }
 IN_ADMIN = (
     "/admin/runs/run/?q=%00", "/admin/runs/run/?o=99.-1", "/admin/runs/run/?p=99999999999999999999",

@@ -29,6 +29,7 @@ SUBMITTERS = frozenset({"submitter", "operator", "admin"})
 OPERATORS = frozenset({"operator", "admin"})
 REVIEWERS = frozenset({"reviewer", "admin"})
 SPEAKERS = frozenset({"submitter", "reviewer", "operator", "admin"})
+ADMINS = frozenset({"admin"})
 NOBODY: frozenset[str] = frozenset()
 
 #: (method, page, last word of an action) → who gets past. The run is at its patch gate; none of the callers
@@ -91,6 +92,11 @@ TABLE: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "holds/"): ASKING,
     ("POST", "holds/"): OPERATORS,
     ("POST", "holds/{hold_id}/lift/"): OPERATORS,
+    ("GET", "outcomes/"): ASKING,
+    ("GET", "outcomes/export.csv"): ASKING,
+    ("GET", "autonomy/"): ASKING,
+    ("GET", "autonomy/{name}/"): ALL,
+    ("POST", "autonomy/{name}/apply/"): ADMINS,
     ("GET", "lifecycle/"): ASKING,
     ("GET", "notifications/"): ASKING,
     ("GET", "patterns/"): NOBODY,
