@@ -54,8 +54,8 @@ def _task(where: Repository, person: Person, one: Ended, now: datetime) -> Task:
     at, task_id = now - timedelta(days=one.days), new_id("task")
     contract: Json = {**make.contract(), "repository": where.name, "base_branch": "main", "budget": {}}
     state = TaskState(
-        id=task_id, repository_id=where.pk, status=TaskStatus.DRAFT, contract=contract, labels=list(one.labels),
-        created_at=stamp(at), updated_at=stamp(at),
+        id=task_id, repository_id=where.pk, status=TaskStatus.DRAFT, contract=contract,
+        labels=list(one.labels), created_at=stamp(at), updated_at=stamp(at),
     )  # fmt: skip
     return Task(
         id=task_id, title=contract["title"], repository=where, completion_mode="pr_created", risk_level="low",
