@@ -141,8 +141,8 @@ def _guards_changed(before: list[Json], after: list[Json]) -> Iterator[Change]:
     for guard in after:
         old = known.get(guard["name"])
         if old is None or old["passed"] != guard["passed"]:
-            label = guards.LABELS.get(guard["name"], guard["name"])
-            yield Change(label, _guard(old), _guard(guard))
+            name = str(guard["name"])
+            yield Change(guards.LABELS.get(name, name), _guard(old), _guard(guard))
 
 
 def _guard(guard: Json | None) -> str:
