@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.db import connection
 
@@ -109,7 +109,7 @@ def read_evidence(
     A task with two labels counts in both.
     """
     who, joins = _KIND[kind]
-    words = {"ids": sorted(repository_ids), "since": since, "none": NONE}
+    words: dict[str, Any] = {"ids": sorted(repository_ids), "since": since, "none": NONE}
     found: dict[tuple[str, str], Evidence] = defaultdict(Evidence)
     with connection.cursor() as cursor:
         cursor.execute(_VERDICTS.format(kind=who, wrong=_WRONG, joins=joins), words)

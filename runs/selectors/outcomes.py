@@ -140,7 +140,11 @@ def _groups(
     except EmptyResultSet:  # somebody who sees no repository
         return []
     pairs = [(team, where) for team, owned in teams.items() for where in sorted(owned)]
-    more = {"none": NONE, "teams": [team for team, _ in pairs], "owned": [where for _, where in pairs]}
+    more: dict[str, Any] = {
+        "none": NONE,
+        "teams": [team for team, _ in pairs],
+        "owned": [where for _, where in pairs],
+    }
     text, values = _named(rows, params)
     sql = _COUNTED.format(who=who, rows=text, joins=joins, limit=MOST_GROUPS)
     with connection.cursor() as cursor:
