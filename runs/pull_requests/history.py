@@ -16,7 +16,7 @@ import structlog
 
 from agentplatform.clock import database_now
 from runs import service
-from runs.artifacts import artifact_path, mirror_of
+from runs.artifacts import artifact_read, mirror_of
 from runs.domain.reverts import Commit, Landed, find_revert, may_concern
 from runs.domain.vocabulary import ArtifactKind
 from runs.mirrors import GitFailed, Mirror
@@ -115,7 +115,7 @@ def _landed(row: PullRequest) -> Landed:
     files = patch.facts.get("files") or ()
     paths = frozenset(name for file in files for name in (file["path"], file.get("old_path")) if name)
     try:
-        content = artifact_path(patch).read_bytes()
+        content = artifact_read(patch)
     except OSError:
         return Landed(commits, frozenset())
     return Landed(commits, paths, difference_id(content, timeout=SECONDS))
