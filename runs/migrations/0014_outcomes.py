@@ -39,6 +39,11 @@ UPDATE pull_requests SET was_red = checks = 'failed',
 
 
 class Migration(migrations.Migration):
+    on_upgrade = (
+        "Fills new columns of run_outcomes and pull_requests from the log and makes two indexes: both tables are "
+        "locked for writing meanwhile, some seconds for 100,000 runs. Stop web and workers while it runs: the "
+        "version before does not fill the new columns."
+    )
     dependencies = [("runs", "0013_autovacuum")]
 
     operations = [
