@@ -26,6 +26,7 @@ WEB_TIMEOUT: timedelta = timedelta(seconds=10)
 COMMAND_TIMEOUT: timedelta = timedelta(seconds=60)
 _LOCK_TIMEOUT = timedelta(seconds=2)
 _IDLE_TIMEOUT = timedelta(seconds=15)
+_PREPARE_AFTER = 5  #: times that a session has been asked the same: then it keeps the plan
 
 
 def login(
@@ -68,6 +69,8 @@ def login(
         limits = _bounds(statement_timeout) if statement_timeout else _UNBOUNDED
         words = [f"-c {name}={value}" for name, value in limits.items()]
         entry["OPTIONS"]["options"] = " ".join([parts.get("options", ""), *words]).strip()
+        # Django's own default is never; only `agentplatform.rows` binds on the server, and so prepares.
+        entry["OPTIONS"]["prepare_threshold"] = _PREPARE_AFTER
     if pool_size:
         entry["OPTIONS"]["pool"] = {"min_size": 1, "max_size": pool_size, "timeout": 5}
     return entry

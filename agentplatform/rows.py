@@ -36,7 +36,8 @@ def together() -> Iterator[psycopg.Cursor[Any]]:
 
 
 def ask(statement: str, words: Sequence[Any] | Json = ()) -> list[tuple[Any, ...]]:
-    """The rows of one statement, bound and, when it comes again and again, prepared by the server.
+    """The rows of one statement, bound by the server, and prepared by it when it comes again and again and no
+    pooler stands between.
 
     A parameter whose type its place does not tell has a cast in the text.
     """

@@ -14,6 +14,7 @@ from django.db import ProgrammingError, connection, connections, transaction
 from django.utils import timezone
 
 from agentplatform import database
+from agentplatform.rows import ask
 from runs.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -88,6 +89,13 @@ def test_migrate_runs_as_the_owner_and_gives_the_login_back():
     with database.owner_login():
         assert _current_user() != settings.DATABASE_APP_ROLE
     assert _current_user() == settings.DATABASE_APP_ROLE
+
+
+def test_what_is_asked_again_and_again_is_planned_once_where_a_session_is_ones_own():
+    for _ in range(7):
+        ask("SELECT %s::int + 1", [1])
+    ((kept,),) = ask("SELECT count(*) FROM pg_prepared_statements WHERE statement = 'SELECT $1::int + 1'")
+    assert kept == (0 if settings.DATABASE_POOLER_URL else 1)
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
