@@ -30,10 +30,11 @@ class Unprocessable(Exception):  # noqa: N818  named by what the forge says
 
 
 class ForgeFailed(Exception):  # noqa: N818  a verdict, not an error
-    """No answer, or a no. ``retryable`` where asking again may help."""
+    """No answer, or a no. ``retryable`` where asking again may help; ``token_refused``: whoever asks is not
+    known there, whatever is asked."""
 
-    def __init__(self, why: str, *, retryable: bool, cause: Cause) -> None:
-        self.retryable, self.cause = retryable, cause
+    def __init__(self, why: str, *, retryable: bool, cause: Cause, token_refused: bool = False) -> None:
+        self.retryable, self.cause, self.token_refused = retryable, cause, token_refused
         super().__init__(why)
 
 
@@ -105,7 +106,8 @@ class Rest:
         if code in _LIMITED and _is_rate_limit(answer, said):
             return ForgeFailed(why, retryable=True, cause="unreachable")
         if code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN, httpx.codes.NOT_FOUND):
-            return ForgeFailed(why, retryable=False, cause="access")
+            refused = code == httpx.codes.UNAUTHORIZED
+            return ForgeFailed(why, retryable=False, cause="access", token_refused=refused)
         retryable = code >= httpx.codes.INTERNAL_SERVER_ERROR
         return ForgeFailed(why, retryable=retryable, cause="unreachable" if retryable else "rejected")
 

@@ -228,7 +228,7 @@ def if_told(api: Rest, path: str, **params: str | int) -> Any:
     try:
         return api.get(path, **params)
     except ForgeFailed as refused:
-        if refused.cause != "access":
+        if refused.cause != "access" or refused.token_refused:
             raise
         return None
 

@@ -15,7 +15,7 @@ from agentplatform.migration_lint import problems, words_of
 from runs.models import Run, RunEvent
 
 
-def migration(*operations: Any, name: str = "0009_it", **fields: Any) -> migrations.Migration:
+def migration(*operations: Any, name: str = "0099_it", **fields: Any) -> migrations.Migration:
     made = migrations.Migration(name, "runs")
     for field, value in {"operations": list(operations), **fields}.items():
         setattr(made, field, value)
@@ -52,7 +52,7 @@ NOTHING = migrations.RunPython.noop
 )
 def test_what_the_version_before_cannot_live_with_is_a_problem_unless_it_is_explained(operation):
     (said,) = found(operation)
-    assert said.startswith("runs.0009_it: ")
+    assert said.startswith("runs.0099_it: ")
     assert found(operation, on_upgrade="because") == []
     assert found(operation, name="0001_initial") == []
 

@@ -34,6 +34,7 @@ SMALL = {
     "runs.LogCheck",
     "runs.Person",
     "runs.Policy",
+    "runs.PolicyRule",
     "runs.Repository",
     "runs.WorkerAccount",
     "approvals.Team",

@@ -122,7 +122,19 @@ def empty_page(_request: HttpRequest) -> HttpResponse:
 
 
 NAMES = (
-    *("home", "tasks", "task_new", "runs", "approvals", "repositories", "workers", "lifecycle"),
+    *(
+        "home",
+        "tasks",
+        "task_new",
+        "runs",
+        "campaigns",
+        "approvals",
+        "outcomes",
+        "autonomy",
+        "repositories",
+        "workers",
+        "lifecycle",
+    ),
     *("notifications", "patterns", "login", "logout", "account", "tasks_bulk"),
 )
 urlpatterns = [path(f"{name}/", empty_page, name=name) for name in NAMES] + [path("admin/", admin.site.urls)]
