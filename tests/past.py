@@ -67,10 +67,11 @@ def _task(where: Repository, person: Person, one: Ended, now: datetime) -> Task:
 def _run(where: Repository, task: Task) -> Run:
     at, run_id = task.created_at, new_id("run")
     times = dict.fromkeys(("created_at", "updated_at", "status_since"), at)
+    told: Json = dict.fromkeys(times, stamp(at))
     state = RunState(
         id=run_id, task_id=task.pk, repository_id=where.pk, attempt_no=1, status=RunStatus.CREATED,
         risk_level="low", effective_risk="low", completion_mode="pr_created",
-        **dict.fromkeys(times, stamp(at)),
+        **told,
     )  # fmt: skip
     return Run(id=run_id, task=task, repository=where, attempt_no=1, state=state.to_json(), **times)
 

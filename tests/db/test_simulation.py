@@ -65,7 +65,7 @@ def test_the_policy_in_force_decides_a_past_as_it_did_and_a_seeded_change_exactl
     assert len(as_it_was) == Run.objects.filter(repository=place).count()
     assert [one for one in as_it_was.values() if not one.simulated.is_unchanged] == []
 
-    own = place.policy.versions.order_by("-number").first().values
+    own = place.policy.versions.order_by("-number")[0].values
     found = differing(place, {**own, "judge_confidence": 0.94})  # the judge of the past is 0.93 sure
     passed = Run.objects.filter(repository=place, events__event_type=Ev.JUDGE_PASSED).distinct()
     alone = Run.objects.filter(repository=place, events__event_type=Ev.AUTO_PR_ALLOWED).distinct()

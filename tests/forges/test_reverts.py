@@ -102,7 +102,9 @@ def test_a_repository_that_is_away_is_asked_again(row, origin, tmp_path):
     merged(row, origin, "fast forward")
     origin.path.rename(tmp_path / "away")
     assert find_reverts() == []
-    assert now(row).next_history_look_at > database_now()
+    next_look = now(row).next_history_look_at
+    assert next_look is not None
+    assert next_look > database_now()
     (tmp_path / "away").rename(origin.path)
     by = commit(origin, origin.commit, row.commit_sha, message="Not like this")
     PullRequest.objects.update(next_history_look_at=database_now())
