@@ -60,6 +60,8 @@ class AlarmAdmin(History):
                     written += len(rebuild.rebuild(stream))
             except DatabaseError as error:  # a status that no event leads to: a decision, not a repair
                 messages.error(request, f"{stream} was not written: {str(error).splitlines()[0]}")
+            except rebuild.Unreadable as unreadable:
+                messages.error(request, f"{unreadable}. Nothing was written.")
         messages.success(request, f"{written} differences were written again from the log.")
 
 

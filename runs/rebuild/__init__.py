@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import structlog
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 
 from agentplatform import stopping
@@ -27,6 +27,7 @@ from runs.rebuild.tasks import rewrite_task, task_differences
 __all__ = [
     "Break",
     "Difference",
+    "Unreadable",
     "all_streams",
     "assert_folds",
     "breaks",
@@ -47,13 +48,26 @@ def assert_folds(stream_id: str) -> None:
     assert not found, "\n".join(map(str, found))  # noqa: S101  that is what it is for
 
 
+class Unreadable(Exception):  # noqa: N818  a finding, not an error
+    """A log that cannot be folded at all: somebody changed it past every guard."""
+
+
 @transaction.atomic
 def differences(stream_id: str, *, whole: bool = False) -> list[Difference]:
     """Where the rows of one run, task or campaign differ from its log; under its lock, so nobody writes.
 
     A long run is folded from its last checkpoint, unless the ``whole`` log is asked for. Raises ``NotFound``
-    for an unknown id.
+    for an unknown id, and ``Unreadable``.
     """
+    try:
+        return _differences(stream_id, whole=whole)
+    except (NotFound, LogArchived, DatabaseError):
+        raise
+    except Exception as error:  # a changed event may hold anything
+        raise Unreadable(f"{stream_id} cannot be folded: {type(error).__name__}: {error}"[:300]) from error
+
+
+def _differences(stream_id: str, *, whole: bool) -> list[Difference]:
     if EventArchive.of(stream_id):
         return []  # `verify_log --file` holds the archive against the row
     if Run.objects.filter(pk=stream_id).exists():
@@ -123,7 +137,9 @@ def check_all() -> LogCheck:
 def check(stream_id: str) -> int:
     """Look at one run, task or campaign, rows and chain; how many alarms it has now."""
     try:
-        found, broken = differences(stream_id), list(breaks(stream_id))
+        broken = list(breaks(stream_id))
+        return note(stream_id, differences(stream_id), broken)
     except (NotFound, LogArchived):  # a draft that was deleted meanwhile, a log that has left
-        found, broken = [], []
-    return note(stream_id, found, broken)
+        return note(stream_id, [], [])
+    except Unreadable as unreadable:
+        return note(stream_id, [], broken, unreadable=str(unreadable))

@@ -16,11 +16,16 @@ log = structlog.get_logger(__name__)
 
 
 @transaction.atomic
-def note(stream_id: str, differences: Iterable[Difference], breaks: Iterable[Break]) -> int:
-    """Let the alarms of one run or task be these, and no others; how many there are."""
+def note(
+    stream_id: str, differences: Iterable[Difference], breaks: Iterable[Break], *, unreadable: str = ""
+) -> int:
+    """Let the alarms of one run or task be these, and no others; how many there are.
+
+    ``unreadable``: why its log could not be folded, so that nothing is known of its rows.
+    """
     rows = {(Alarm.ROWS, f"{d.where}.{d.field}"[:400]): str(d) for d in differences}
     logs = {(Alarm.LOG, f"event {b.sequence}"): str(b) for b in breaks}
-    found = {**rows, **logs}
+    found = {**rows, **logs, **({(Alarm.LOG, "fold"): unreadable} if unreadable else {})}
     for alarm in Alarm.objects.filter(stream=stream_id):
         if (alarm.kind, alarm.place) not in found:
             alarm.delete()

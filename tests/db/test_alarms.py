@@ -1,6 +1,9 @@
 """A row or log that is not as recorded raises an alarm where people look, until it is right again."""
 
+import io
+
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.urls import reverse
 
@@ -77,6 +80,29 @@ def test_an_edited_log_is_an_alarm_of_its_own(admin, owner_connection):
     alarm = Alarm.objects.get()
     assert (alarm.kind, alarm.stream, alarm.place) == (Alarm.LOG, run_id, "event 2")
     assert gauges(admin)['agentplatform_alarms{kind="log"}'] == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_log_that_cannot_be_read_is_an_alarm_and_hides_no_other(admin, owner_connection):
+    unreadable, drifted = factories.run_in(RunStatus.LEASED).run_id, factories.queued_run()
+    tamper(
+        owner_connection,
+        "UPDATE run_events SET payload = '{}', facts = '{}' WHERE run_id = %s AND sequence = 1",
+        unreadable,
+    )
+    Run.objects.filter(pk=drifted.pk).update(gate="plan")
+    tasks.check_projections()
+    found = set(Alarm.objects.values_list("kind", "stream", "place"))
+    assert found == {
+        (Alarm.LOG, unreadable, "event 1"),
+        (Alarm.LOG, unreadable, "fold"),
+        (Alarm.ROWS, drifted.pk, "run.gate"),
+    }
+    assert LogCheck.objects.get().finished_at
+    said = io.StringIO()
+    with pytest.raises(SystemExit):
+        call_command("rebuild_runs", check=True, stderr=said, stdout=io.StringIO())
+    assert f"{unreadable} cannot be folded" in said.getvalue()
 
 
 def test_parked_deliveries_are_shown_with_what_went_wrong_and_sent_again(admin):

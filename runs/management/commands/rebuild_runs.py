@@ -40,6 +40,10 @@ class Command(BaseCommand):
                 refused += 1
                 self.stderr.write(f"{stream_id} was not rewritten: {str(error).splitlines()[0]}")
                 continue
+            except rebuild.Unreadable as unreadable:
+                refused += 1
+                self.stderr.write(f"{unreadable}. `verify_log --run {stream_id}` says where it was changed.")
+                continue
             found += len(differences)
             for difference in differences:
                 self.stdout.write(str(difference))
