@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
+import structlog
 from celery import Celery
 from celery.signals import (
     before_task_publish,
     setup_logging,
     task_postrun,
     task_prerun,
+    worker_ready,
     worker_shutting_down,
 )
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from agentplatform import broker, stopping, tracing
+
+log = structlog.get_logger(__name__)
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentplatform.settings")
 
@@ -46,6 +53,22 @@ def name_task(task_id: str, task: Any, **_: Any) -> None:
 @task_postrun.connect
 def forget_task(**_: Any) -> None:
     clear_contextvars()
+
+
+@worker_ready.connect
+def end_with_beat(sender: Any, **_: Any) -> None:
+    """A worker whose beat is gone would send nothing more and look well: it ends, and is started again."""
+    pid = getattr(sender.controller.beat, "pid", None)
+    if pid is not None:
+        threading.Thread(target=_end_after, args=(pid,), name="beat's end", daemon=True).start()
+
+
+def _end_after(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # whoever stops it in order still finds it
+    if not stopping.is_asked():
+        log.error("beat_ended", pid=pid)
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 @worker_shutting_down.connect

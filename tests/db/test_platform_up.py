@@ -71,6 +71,21 @@ def test_it_heals_when_the_database_is_killed(product):
     assert product.database_pid != killed
 
 
+def test_beat_killed_alone_takes_its_program_along_and_both_come_back(product):
+    def beats() -> list[int]:
+        """Celery's children that are no zombies: there is one, and it is beat."""
+        celery = [p for p in product.processes() if "celery" in p.cmdline()]
+        mine = {p.pid for p in celery}
+        return [p.pid for p in celery if p.ppid() in mine]
+
+    product.eventually(beats)
+    (killed,) = beats()
+    os.kill(killed, signal.SIGKILL)
+    product.eventually(lambda: "background ended" in product.said)
+    product.eventually(beats)
+    assert beats() != [killed]
+
+
 def test_after_a_kill_it_starts_again_at_once(product):
     product.kill()
     product.start()
