@@ -66,6 +66,9 @@ from agentplatform.settings import *  # noqa: E402, F403  they read the environm
 for _name in _EXTRA:
     del os.environ[_name]
 
+# Bytes are named by their digest: in one folder the damage that a test does would be its neighbours', too.
+ARTIFACT_DIR = SESSION_FOLDER / "artifacts" / os.environ.get("PYTEST_XDIST_WORKER", "main")
+
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.MD5PasswordHasher"
 ]  # many people sign in; none of them is real

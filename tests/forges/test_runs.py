@@ -94,7 +94,8 @@ def test_the_log_claims_no_pull_request_that_does_not_exist(origin, forge, fault
 def test_a_cancel_while_nothing_was_opened_takes_the_branch_back(origin, forge):
     run = approved(origin, forge)
     forge.plan("POST", forge.opening, Fault.ERROR_BEFORE)
-    assert create_pull_requests() == [Done(run.pk, "pr_creation_failed")]
+    # One alone: on a slow machine the backoff may be over before it is done.
+    assert create_pull_requests(limit=1) == [Done(run.pk, "pr_creation_failed")]
     cancel(run)
     again(run)
     create_pull_requests()
