@@ -19,12 +19,11 @@ import structlog
 from billiard.process import current_process
 from celery.schedules import crontab
 
+from agentplatform import turns
 from agentplatform.database import session
 
 log = structlog.get_logger(__name__)
 
-#: The advisory lock of who acts.
-_TURN: Final = 7_201_002
 #: Longer than any pause between two ticks (`CELERY_BEAT_MAX_LOOP_INTERVAL`).
 SILENCE_SECONDS: Final = 20
 _OPTIONS: Final = " ".join(
@@ -82,7 +81,7 @@ class Turn:
         if self._held:
             self._open().execute("SELECT 1")  # the lock lives as long as the session
             return True
-        row = self._open().execute("SELECT pg_try_advisory_lock(%s)", [_TURN]).fetchone()
+        row = self._open().execute("SELECT pg_try_advisory_lock(%s)", [int(turns.Turn.BEAT)]).fetchone()
         return row == (True,)
 
     def _open(self) -> psycopg.Connection:

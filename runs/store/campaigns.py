@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
 from psycopg import Cursor
 
 from agentplatform import rows
 from agentplatform.ids import new_id
 from agentplatform.rows import together
+from agentplatform.turns import Turn, take_turn
 from runs.domain.campaigns.decide import Draft
 from runs.domain.campaigns.state import CampaignState, Part, evolve_campaign
 from runs.domain.campaigns.table import CAMPAIGN_DOMAIN_EVENTS, campaign_target
@@ -46,14 +46,9 @@ def campaign_state(row: Campaign) -> CampaignState:
     return CampaignState.from_json(row.state, (part.as_part() for part in parts))
 
 
-#: The advisory lock under which pull requests of paced campaigns are begun.
-_PACE = 7_201_002
-
-
 def lock_pace() -> None:
     """Wait until no other pull request of a paced campaign is being begun, to the end of the transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_PACE])
+    take_turn(Turn.PACE)
 
 
 def find_campaign_key(campaign_id: str, key: str) -> Event | None:

@@ -6,12 +6,10 @@ A claim and the setting of a hold wait for each other: what is claimed after a h
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
-
-from django.db import connection
 
 from agentplatform.ids import new_id
 from agentplatform.rows import ask, together
+from agentplatform.turns import Turn, share_turn, take_turn
 from runs.domain.facts import CONTROL_PLANE, Event, stamp
 from runs.domain.holds import Hold as HoldFacts
 from runs.domain.holds import set_facts
@@ -19,19 +17,15 @@ from runs.models import Hold
 from runs.store.bell import ring
 from runs.store.outbox import publish
 
-#: The advisory lock that claims share and the setting of a hold has alone.
-_GATE: Final = 7_201_001
-
 
 def lock_holds() -> None:
     """Wait until no claim is under way, and let none begin before the end of the transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_GATE])
+    take_turn(Turn.HOLDS)
 
 
 def share_holds() -> None:
     """Claim beside other claims, but beside no hold that is being set. Before every row in the lock order."""
-    ask("SELECT pg_advisory_xact_lock_shared(%s::bigint)", [_GATE])
+    share_turn(Turn.HOLDS)
 
 
 def holds_in_force() -> list[HoldFacts]:

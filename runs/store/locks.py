@@ -7,22 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from django.db import connection
 
 from agentplatform.rows import columns_of, instance
+from agentplatform.turns import Turn, take_turn
 from runs.domain.errors import NotFound
 from runs.models import Repository, Run, Task
-
-#: The advisory lock that imports have one after the other.
-_IMPORTS: Final = 7_201_002
 
 
 def lock_imports() -> None:
     """Wait until no other import is under way; held to the end of the transaction, before every row."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_IMPORTS])
+    take_turn(Turn.IMPORTS)
 
 
 def lock_repository(repository_id: str) -> Repository:

@@ -25,7 +25,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 class Demonstration:
-    """`up` with one data folder, without a worker: what the worker does is tested elsewhere."""
+    """`up` with one data folder; without a worker unless it is asked for."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,7 +36,8 @@ class Demonstration:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *options: str, **variables: str) -> None:
-        command = [sys.executable, "manage.py", "up", "--no-worker", "--port", str(self.port), *options]
+        words = ["--port", str(self.port), *(options or ["--no-worker"])]
+        command = [sys.executable, "manage.py", "up", *words]
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 command,
@@ -67,6 +68,11 @@ class Demonstration:
     def sign_in_page(self) -> str:
         return httpx.get(f"http://127.0.0.1:{self.port}/accounts/login/", timeout=30).text
 
+    def branches(self) -> list[str]:
+        """What agents brought out to the demonstration's remotes."""
+        heads = (self.folder / "demo").glob("*.git/refs/heads/agent/*")
+        return [head.name for head in heads]
+
     def is_offered(self) -> bool:
         return "/accounts/demo/ada/" in self.sign_in_page()
 
@@ -86,13 +92,21 @@ def demonstration(new_folder: Callable[[], Path]) -> Iterator[Demonstration]:
 
 
 def test_an_empty_folder_becomes_a_demonstration_unless_asked_not_to(demonstration):
-    demonstration.start("--no-demo", AGENTPLATFORM_DEMO="true")
+    demonstration.start("--no-demo", "--no-worker", AGENTPLATFORM_DEMO="true")
     assert not demonstration.is_offered()
     assert not demonstration.accounts_file.exists()
     demonstration.kill()
     demonstration.start()
     assert demonstration.is_offered()
     assert demonstration.accounts_file.read_text() in demonstration.said
+
+
+def test_its_work_ends_in_branches_with_nobodys_help(demonstration):
+    demonstration.start("--workers", "1")
+    ends = time.monotonic() + PATIENCE_SECONDS
+    while len(demonstration.branches()) < 2:
+        assert time.monotonic() < ends, demonstration.said
+        time.sleep(0.2)
 
 
 @pytest.mark.parametrize(
