@@ -19,7 +19,7 @@ class Turn(IntEnum):
 
 
 def take_turn(turn: Turn) -> None:
-    """Wait until nobody else has it; held to the end of the transaction. In the lock order before every row."""
+    """Wait until nobody else has it; held to the end of the transaction. Locked before every row."""
     ask("SELECT pg_advisory_xact_lock(%s::bigint)", [int(turn)])
 
 
