@@ -18,20 +18,23 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: .venv/installed  ## Make .venv and install what requirements.lock names, checked by hash
+setup: .venv/installed  ## Make .venv and install all that requirements.lock names, checked by hash
 
-# The stamp holds the lock's digest: a fresh checkout's file times say nothing.
+# What runs the product is a third of what tests it: a newcomer waits for that alone. One list holds the
+# versions of the other. A stamp holds its list's digest: a fresh checkout's file times say nothing.
 .venv/installed: requirements.lock
+.venv/running: requirements.production.lock
+.venv/installed .venv/running:
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed") if sys.version_info < (3, 11) else None'
-	@digest=$$(sha256sum requirements.lock); \
+	@digest=$$(sha256sum $<); \
 	if [ ! -x $(BIN)/python ] || [ "$$(cat $@ 2>/dev/null)" != "$$digest" ]; then \
 		test -x $(BIN)/python || $(PYTHON) -m venv .venv; \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<; \
 		echo "$$digest" > $@; \
 	fi
 	@touch $@
 
-run: setup  ## Start everything at http://127.0.0.1:8000/ (UP="--port 8001 --no-demo" for other ways)
+run: .venv/running  ## Start everything at http://127.0.0.1:8000/ (UP="--port 8001 --no-demo" for other ways)
 	@exec $(BIN)/python manage.py up $(UP)
 
 test: setup  ## Run the tests, all but the browser's and the long forms (ON=debian or ON=pgbouncer: on those servers)
