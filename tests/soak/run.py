@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -31,6 +32,7 @@ WARM_UP_TASKS, LONGEST_WARM_UP = 8, 600.0
 
 def main() -> None:
     options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends what it started as Ctrl-C does
     with _folder() as folder, world(folder) as here:
         _warm_up(here)
         print(Sample.HEAD, flush=True)

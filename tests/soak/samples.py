@@ -27,7 +27,8 @@ FROM pg_stat_user_tables WHERE relname IN ('runs', 'run_leases', 'deliveries', '
     'run_watches', 'steps', 'attempts', 'tasks')
 """
 _EVENTS: Final = (
-    "SELECT coalesce(max(n_tup_ins), 0)::bigint FROM pg_stat_user_tables WHERE relname = 'run_events'"
+    "SELECT coalesce(sum(n_tup_ins), 0)::bigint FROM pg_stat_user_tables"
+    " WHERE starts_with(relname, 'run_events')"
 )
 _WAITING: Final = "SELECT count(*) FROM deliveries WHERE state = 'pending'"
 _IDLE: Final = """
