@@ -32,6 +32,7 @@ class Ended:
     cost: str = "1"
     agent: str = "script"
     labels: tuple[str, ...] = ()
+    campaign: str = ""
     days: float = 2
     merged_after: timedelta = field(default=timedelta(hours=4))
 
@@ -59,8 +60,8 @@ def _task(where: Repository, person: Person, one: Ended, now: datetime) -> Task:
     )  # fmt: skip
     return Task(
         id=task_id, title=contract["title"], repository=where, completion_mode="pr_created", risk_level="low",
-        labels=list(one.labels), contract=contract, state=state.to_json(), created_by=person, created_at=at,
-        updated_at=at,
+        labels=list(one.labels), contract=contract, state=state.to_json(), campaign_id=one.campaign or None,
+        created_by=person, created_at=at, updated_at=at,
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ FIGURES: Final[dict[str, Json]] = {
     "Outcomes": shape(
         by=one_of(DIMENSIONS),
         since={"type": "string", "format": "date"},
-        results=many(shape(name=TEXT, **_COUNTS)),
+        results=many(shape(name=TEXT, title=TEXT, **_COUNTS)),
         total=shape(**_COUNTS),
     ),
 }

@@ -20,6 +20,7 @@ from runs.domain.said import short
 from runs.models import Campaign, CampaignEvent, CampaignPart, Repository
 from runs.selectors.campaign_burn import burn_down
 from runs.selectors.campaigns import Readings, campaign_parts, strip
+from runs.selectors.outcomes import PERIODS
 from runs.selectors.surroundings import read_surroundings
 from runs.selectors.tasks import task_rows
 from runs.selectors.words import joined, money, when
@@ -47,6 +48,7 @@ def campaign_page(*, campaign: Campaign, principal: Principal, params: Mapping[s
         "strip": strip(standing.counts),
         "summary": f"{standing.counts[P.DONE]} of {standing.total} done",
         "limits": _limits(state, standing, readings.spent.get(campaign.pk) or Decimal(0)),
+        "outcomes": f"{reverse('outcomes')}?{urlencode({'campaign': campaign.pk, 'days': max(PERIODS)})}",
         "change": _change(campaign, state) if steers and campaign.status != S.CANCELLING else None,
         "burn": burn_down(campaign),
         "instruction": state.contract["instruction"],

@@ -39,7 +39,7 @@ def outcome_page(*, principal: Principal, params: Mapping[str, str]) -> Json:
     """``{filters, periods, dimensions, by, tiles, rows, more, empty, export}``. Six queries at most, whatever
     the number of runs.
 
-    ``params``: by, days, mine, repository, agent, team, label.
+    ``params``: by, days, mine, repository, agent, campaign, team, label.
     """
     asked = asked_for(params)
     groups = outcome_groups(principal, asked)
@@ -67,7 +67,7 @@ def _empty(filters: Json, asked: Asked) -> Json:
 
 def _filters(principal: Principal, params: Mapping[str, str], asked: Asked) -> Json:
     """The form. By what and how far back it is looked at is no filter: it stays when they are cleared."""
-    linked = ("agent", "team", "label", "mine")
+    linked = ("agent", "campaign", "team", "label", "mine")
     form = filter_form(params, [repository_choice(principal)], linked=linked, said=_said)
     looks = {"by": asked.by, "days": str(asked.days)}
     form["fields"] += [
@@ -77,7 +77,10 @@ def _filters(principal: Principal, params: Mapping[str, str], asked: Asked) -> J
 
 
 def _said(name: str, value: str) -> str:
-    return "in my repositories" if name == "mine" else f"{name} {value}"
+    return _SAID.get(name) or f"{name} {value}"
+
+
+_SAID: Final = {"mine": "in my repositories", "campaign": "in one campaign"}
 
 
 def _address(asked: Asked, **changed: str) -> dict[str, str]:
@@ -125,7 +128,7 @@ def _tile(label: str, count: int, note: str, whole: int, asked: Asked, **more: s
 def _row(group: Group, asked: Asked) -> Json:
     here = {asked.by: group.who}
     return {
-        "who": group.who,
+        "who": group.title,
         "href": f"?{urlencode(_address(asked, **here, by=_next(asked.by)))}",
         "cells": [
             {"text": f"{group.runs:,}", "href": _runs(asked, **here)},
@@ -173,20 +176,22 @@ def outcome_csv(*, principal: Principal, params: Mapping[str, str]) -> str:
     asked = asked_for(params)
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow((asked.by, *_HEADINGS))
+    titled = asked.by == "campaign"
+    writer.writerow((asked.by, *(("title",) if titled else ()), *_HEADINGS))
     for group in outcome_groups(principal, asked):
-        writer.writerow([safe_cell(value) for value in (group.who, *_values(group).values())])
+        names = (group.who, group.title) if titled else (group.who,)
+        writer.writerow([safe_cell(value) for value in (*names, *_values(group).values())])
     return buffer.getvalue()
 
 
 def outcome_answer(*, principal: Principal, params: Mapping[str, str]) -> Json:
-    """``{by, since, results: [{name, …}], total: {…}}`` for the API. Five queries at most."""
+    """``{by, since, results: [{name, title, …}], total: {…}}`` for the API. Five queries at most."""
     asked = asked_for(params)
     groups = outcome_groups(principal, asked)
     return {
         "by": asked.by,
         "since": str(asked.first),
-        "results": [{"name": group.who, **_values(group)} for group in groups],
+        "results": [{"name": group.who, "title": group.title, **_values(group)} for group in groups],
         "total": _values(outcome_total(principal, asked)),
     }
 

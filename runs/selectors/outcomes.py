@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
@@ -27,17 +27,19 @@ MOST_GROUPS: Final = 200
 #: What a task or repository without any is called; no label may have that name.
 NONE: Final = "(none)"
 #: Words that narrow the outcomes beside the repository, as in the list of runs.
-NARROWS: Final = ("repository", "agent", "team", "label")
+NARROWS: Final = ("repository", "agent", "campaign", "team", "label")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """One line: how many runs ended, what became of their pull requests, what all of it cost.
 
+    ``who`` is what the address names it by, ``title`` what people call it.
     ``merge_seconds``: median from opening to merge, None while nothing was merged. Money in US dollars.
     """
 
     who: str
+    title: str
     runs: int
     opened: int
     merged: int
@@ -74,32 +76,47 @@ class Asked:
         return self.today - timedelta(days=self.days - 1)
 
 
-#: By what → its expression and the tables that it needs, beside ``o`` (outcomes) and ``p`` (pull requests).
-_BY: Final[dict[str, tuple[str, str, str]]] = {
-    "repository": ("Repository", "r.name", "JOIN repositories r ON r.id = o.repository_id"),
-    "agent": ("Agent", "o.agent", ""),
-    "team": (
+class _By(NamedTuple):
+    """What is counted by: its name on the page, its expression, and the tables that it needs beside ``o``
+    (outcomes) and ``p`` (pull requests). ``title`` is an expression, too, where people call it otherwise."""
+
+    label: str
+    who: str
+    joins: str = ""
+    title: str = ""
+
+
+_BY: Final[dict[str, _By]] = {
+    "repository": _By("Repository", "r.name", "JOIN repositories r ON r.id = o.repository_id"),
+    "agent": _By("Agent", "o.agent"),
+    "campaign": _By(
+        "Campaign",
+        "coalesce(c.id, %(none)s)",
+        "JOIN tasks t ON t.id = o.task_id LEFT JOIN campaigns c ON c.id = t.campaign_id",
+        title="coalesce(c.title, %(none)s)",
+    ),
+    "team": _By(
         "Team",
         "coalesce(m.team, %(none)s)",
         """LEFT JOIN unnest(%(teams)s::text[], %(owned)s::text[]) AS m(team, repository_id)
         ON m.repository_id = o.repository_id""",
     ),
-    "label": (
+    "label": _By(
         "Label",
         "coalesce(l.label, %(none)s)",
         "JOIN tasks t ON t.id = o.task_id LEFT JOIN LATERAL unnest(t.labels) AS l(label) ON true",
     ),
 }
-DIMENSIONS: Final = {name: label for name, (label, _, _) in _BY.items()}
+DIMENSIONS: Final = {name: by.label for name, by in _BY.items()}
 
 _COUNTED: Final = """
-SELECT {who}, count(*), count(p.run_id),
+SELECT {who}, {title}, count(*), count(p.run_id),
     count(*) FILTER (WHERE p.state = 'MERGED'), count(*) FILTER (WHERE p.state = 'CLOSED'),
     count(p.reverted_at), count(*) FILTER (WHERE p.was_red), coalesce(sum(o.cost_usd), 0),
     percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM p.ended_at - p.created_at)::float8)
         FILTER (WHERE p.state = 'MERGED')
 FROM ({rows}) AS o LEFT JOIN pull_requests p ON p.run_id = o.run_id {joins}
-GROUP BY 1 ORDER BY 4 DESC, 2 DESC, 1 LIMIT {limit}
+GROUP BY 1, 2 ORDER BY 5 DESC, 3 DESC, 2, 1 LIMIT {limit}
 """
 
 
@@ -120,21 +137,18 @@ def outcome_groups(principal: Principal, asked: Asked) -> list[Group]:
 
     A run whose task has two labels counts in both; one whose repository has two owning teams, too.
     """
-    _, who, joins = _BY[asked.by]
     teams = repositories_by_team() if "team" in (asked.by, *asked.narrowed) else {}
-    return _groups(principal, asked, teams, who, joins)
+    return _groups(principal, asked, teams, _BY[asked.by])
 
 
 def outcome_total(principal: Principal, asked: Asked) -> Group:
     """All of them together, each run once. Two queries at most."""
     teams = repositories_by_team() if "team" in asked.narrowed else {}
-    found = _groups(principal, asked, teams, "''", "")
-    return found[0] if found else Group("", 0, 0, 0, 0, 0, 0, Decimal(0), None)
+    found = _groups(principal, asked, teams, _By("", "''"))
+    return found[0] if found else Group("", "", 0, 0, 0, 0, 0, 0, Decimal(0), None)
 
 
-def _groups(
-    principal: Principal, asked: Asked, teams: Mapping[str, frozenset[str]], who: str, joins: str
-) -> list[Group]:
+def _groups(principal: Principal, asked: Asked, teams: Mapping[str, frozenset[str]], by: _By) -> list[Group]:
     try:
         rows, params = _rows(principal, asked, teams).query.sql_with_params()
     except EmptyResultSet:  # somebody who sees no repository
@@ -146,7 +160,7 @@ def _groups(
         "owned": [where for _, where in pairs],
     }
     text, values = _named(rows, params)
-    sql = _COUNTED.format(who=who, rows=text, joins=joins, limit=MOST_GROUPS)
+    sql = _COUNTED.format(who=by.who, title=by.title or by.who, rows=text, joins=by.joins, limit=MOST_GROUPS)
     with connection.cursor() as cursor:
         cursor.execute(sql, {**values, **more})
         return [Group(*line) for line in cursor.fetchall()]
@@ -177,6 +191,11 @@ def of_label(value: str, path: str = "task") -> Q:
     return Q(**{f"{path}__labels": []}) if value == NONE else Q(**{f"{path}__labels__contains": [value]})
 
 
+def of_campaign(value: str, path: str = "task") -> Q:
+    """Tasks of this campaign, or of none."""
+    return Q(**{f"{path}__campaign__isnull": True}) if value == NONE else Q(**{f"{path}__campaign_id": value})
+
+
 def of_team(value: str, teams: Mapping[str, frozenset[str]]) -> Q:
     """Repositories that this team owns, or that no team does."""
     if value == NONE:
@@ -187,6 +206,7 @@ def of_team(value: str, teams: Mapping[str, frozenset[str]]) -> Q:
 _NARROWED: Final[dict[str, Callable[[str, Mapping[str, frozenset[str]]], Q]]] = {
     "repository": lambda value, _: Q(repository__name=value) | Q(repository_id=value),
     "agent": lambda value, _: Q(agent=value),
+    "campaign": lambda value, _: of_campaign(value),
     "team": of_team,
     "label": lambda value, _: of_label(value),
 }

@@ -18,7 +18,7 @@ from runs.domain.times import spell
 from runs.domain.vocabulary import ACTIVE, PullRequestState, RunStatus
 from runs.models import Run
 from runs.selectors.mine import my_repositories
-from runs.selectors.outcomes import of_label, of_team
+from runs.selectors.outcomes import of_campaign, of_label, of_team
 from runs.selectors.search import runs_found
 from runs.selectors.standing import runs_shown_as, runs_waiting_for
 from runs.selectors.surroundings import Surroundings
@@ -100,6 +100,10 @@ def _team(value: str, _: Surroundings) -> Q:
     return of_team(value, repositories_by_team())
 
 
+def _campaign(value: str, _: Surroundings) -> Q:
+    return of_campaign(value)
+
+
 def _label(value: str, _: Surroundings) -> Q:
     return of_label(value)
 
@@ -150,6 +154,7 @@ _NARROW: Final[dict[str, Callable[[str, Surroundings], Q | None]]] = {
     "quiet": _quiet,
     "team": _team,
     "label": _label,
+    "campaign": _campaign,
     "pull_request": _pull_request,
     "verdict": _verdict,
     "q": lambda value, _: runs_found(value),
@@ -157,7 +162,7 @@ _NARROW: Final[dict[str, Callable[[str, Surroundings], Q | None]]] = {
 #: Filters that come from links alone: they have no field in the form, and are said beside it.
 FROM_LINKS: Final = (
     "worker", "task", "ended_on", "ended_since", "agent", "sent_back", "slow", "quiet", "mine",
-    "team", "label", "pull_request", "verdict",
+    "team", "label", "campaign", "pull_request", "verdict",
 )  # fmt: skip
 
 
@@ -192,6 +197,7 @@ _SAID: Final = {
     "mine": "in my repositories",
     "team": "of team {}",
     "label": "labelled {}",
+    "campaign": "in one campaign",
     "pull_request": "pull request {}",
     "verdict": "verdict on the judge: {}",
 }

@@ -13,9 +13,10 @@ from django.test import Client
 
 from approvals.asking.models import RepositoryOwner, Team
 from runs.domain.vocabulary import PersonRole
-from runs.models import Person, Repository
+from runs.models import Campaign, Person, Repository
 from runs.selectors.outcomes import NONE
 from tests import factories as make
+from tests.campaigns import make_campaign
 from tests.past import Ended, post
 
 pytestmark = pytest.mark.django_db
@@ -85,7 +86,7 @@ def test_by_agent_label_and_team(viewer, by, merged):
 
 
 def test_each_figure_leads_to_exactly_the_runs_behind_it(viewer):
-    for by in ("repository", "agent", "label", "team"):
+    for by in ("repository", "agent", "campaign", "label", "team"):
         page = viewer.get(f"/outcomes/?by={by}").context
         links = [*page["tiles"], *(cell for row in page["rows"] for cell in row["cells"])]
         counted = [
@@ -96,6 +97,24 @@ def test_each_figure_leads_to_exactly_the_runs_behind_it(viewer):
             if re.match(r"^[\d,]+( \(|$)", text):
                 rows = viewer.get(href).context["rows"]
                 assert len(rows) == int(text.split()[0]), (href, text)
+
+
+def test_a_campaign_is_called_by_its_title_and_its_page_leads_there(viewer, shop):
+    campaign = make_campaign(1)
+    Campaign.objects.filter(pk=campaign.pk).update(title="Agree")
+    post(shop, Ended(life="MERGED", campaign=campaign.pk), Ended(campaign=campaign.pk))
+    found = table(viewer, "?by=campaign")
+    assert {who: cells["merged"] for who, cells in found.items()} == {"Agree": "1 (100 %)", NONE: "2 (67 %)"}
+    whole = client_of(make.person(PersonRole.VIEWER))
+    link = whole.get(f"/campaigns/{campaign.pk}/").context["campaign"]["outcomes"]
+    page = whole.get(link).context
+    assert [row["who"] for row in page["rows"]] == ["shop"]
+    assert page["filters"]["summary"] == "Only in one campaign"
+    runs = page["rows"][0]["cells"][0]
+    assert (runs["text"], len(whole.get(runs["href"]).context["rows"])) == ("2", 2)
+    head, *lines = csv.reader(io.StringIO(whole.get("/outcomes/export.csv?by=campaign").content.decode()))
+    assert head[:2] == ["campaign", "title"]
+    assert [line[:2] for line in lines] == [[NONE, NONE], [campaign.pk, "Agree"]]
 
 
 def test_filters_stand_in_the_address_and_clearing_keeps_the_look(viewer):
