@@ -24,8 +24,10 @@ from runs.api.base import PeopleThrottle
 from runs.api.schema import openapi
 from runs.domain.vocabulary import PersonRole, RunStatus
 from runs.models import LiveLog
+from runs.service import campaign_advance
 from tests import factories as make
 from tests.api import conformance
+from tests.campaigns import make_campaign
 
 pytestmark = pytest.mark.django_db
 
@@ -49,6 +51,8 @@ def world(monkeypatch) -> dict[str, Any]:
     holder = make.run_in(RunStatus.EXECUTING, where=where)
     gated = make.run_in(RunStatus.WAITING_FOR_APPROVAL, where=where)
     opened = make.run_in(RunStatus.SUCCEEDED, where=where).run
+    campaign = make_campaign(1)
+    campaign_advance(campaign_id=campaign.pk)
     LiveLog.objects.create(
         run=holder.run,
         operation_id="op-1",
@@ -65,6 +69,7 @@ def world(monkeypatch) -> dict[str, Any]:
             "pull_request_id": opened.pull_request.pk,
             "repository": where.name,
             "operation_id": "op-1",
+            "campaign_id": campaign.pk,
             "hold_id": "hold_01JZZZZZZZZZZZZZZZZZZZZZZZ",
         },
         "tokens": [make.person_token(make.person(PersonRole.ADMIN)), holder.machine.token],
