@@ -27,7 +27,7 @@ from tests.running import ROOT, Product, environment
 from tests.served import free_port
 
 PACE, CAP, EACH = 20, 12, 1
-SECONDS_BETWEEN_KILLS = (8.0, 20.0)
+SECONDS_BETWEEN_KILLS, MOST_PATIENCE = (8.0, 20.0), 60.0
 #: What of a command line tells which program it is.
 PROGRAMS = {"web": "gunicorn", "background": "celery", "worker": "-m worker"}
 POLICY = {
@@ -164,14 +164,21 @@ def test_a_campaign_ends_through_kills_of_web_worker_and_relay_within_its_limits
         patience_ends = time.monotonic() + 300 + 60 * count
         while not watch.is_over():
             assert time.monotonic() < patience_ends, (seed, kills, watch.state.counts())
-            next_kill, looks = time.monotonic() + chance.uniform(*SECONDS_BETWEEN_KILLS), 0
-            # What was killed is up again before the next: else nothing but starting would be tried.
-            while not watch.is_over() and (time.monotonic() < next_kill or not looks):
-                looks += watch.look()
+            due, before = time.monotonic() + chance.uniform(*SECONDS_BETWEEN_KILLS), len(watch.events)
+            # What was killed is up again and has done something before the next: else nothing but starting
+            # would be tried.
+            while not watch.is_over() and not _is_time(due, grown=len(watch.events) > before):
+                watch.look()
                 time.sleep(0.5)
             kills[fleet.kill_one(chance)] += 1
         watch.assert_done(count)
     assert all(kills[name] for name in PROGRAMS), kills
+
+
+def _is_time(due: float, *, grown: bool) -> bool:
+    """Whether to kill again; a campaign that stands still all the same is not waited for."""
+    late = time.monotonic() - due
+    return late > MOST_PATIENCE or (grown and late > 0)
 
 
 class Watch:
