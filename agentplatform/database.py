@@ -76,18 +76,22 @@ def login(
     return entry
 
 
+#: Nothing that is asked here runs longer than compiling it would take. What is prepared finds its rows by
+#: keys, whatever their values: planning it anew each time would take longer than running it.
+_PLANS = {"jit": "off", "plan_cache_mode": "force_generic_plan"}
+
+
 def _bounds(statement_timeout: timedelta) -> dict[str, str]:
     limits = {
         "statement_timeout": statement_timeout,
         "lock_timeout": _LOCK_TIMEOUT,
         "idle_in_transaction_session_timeout": _IDLE_TIMEOUT,
     }
-    # Nothing that is asked here runs longer than compiling it would take.
-    return {"jit": "off", **{name: f"{limit // timedelta(milliseconds=1)}" for name, limit in limits.items()}}
+    return {**_PLANS, **{name: f"{limit // timedelta(milliseconds=1)}" for name, limit in limits.items()}}
 
 
 #: Said, and not left out: the owner may be the very role that `bound_role` has bounded.
-_UNBOUNDED = dict.fromkeys(_bounds(WEB_TIMEOUT).keys() - {"jit"}, "0")
+_UNBOUNDED = dict.fromkeys(_bounds(WEB_TIMEOUT).keys() - _PLANS.keys(), "0")
 
 
 def session(*, name: str, **options: Any) -> Connection:

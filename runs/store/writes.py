@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from django.db import connection
 from psycopg import Cursor
 
 from agentplatform import rows
@@ -255,9 +254,7 @@ SELECT expires_at FROM extended
 
 def extend_lease(lease: Lease, *, now: datetime, seconds: int) -> datetime:
     """Renew an active lease, which never gets shorter, and note that its worker was seen."""
-    with connection.cursor() as cursor:
-        cursor.execute(_EXTEND, {"lease": lease.pk, "now": now, "seconds": seconds})
-        (expires_at,) = cursor.fetchone()
+    ((expires_at,),) = rows.ask(_EXTEND, {"lease": lease.pk, "now": now, "seconds": seconds})
     return expires_at  # type: ignore[no-any-return]
 
 

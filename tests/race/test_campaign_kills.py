@@ -113,10 +113,10 @@ class Fleet(Product):
         self.eventually(ask)
         return answers[-1]
 
-    def kill_one(self, chance: random.Random) -> str:
-        """SIGKILL to one of the programs; "" where it is just being started again."""
+    def kill_one(self, chance: random.Random, kills: Counter[str]) -> str:
+        """SIGKILL to one of the programs that were killed least; "" where it is just being started again."""
         assert self.process is not None
-        name = chance.choice(sorted(PROGRAMS))
+        name = min(sorted(PROGRAMS), key=lambda program: (kills[program], chance.random()))
         living = [
             child for child in psutil.Process(self.process.pid).children() if _is(child, PROGRAMS[name])
         ]
@@ -170,7 +170,7 @@ def test_a_campaign_ends_through_kills_of_web_worker_and_relay_within_its_limits
             while not watch.is_over() and not _is_time(due, grown=len(watch.events) > before):
                 watch.look()
                 time.sleep(0.5)
-            kills[fleet.kill_one(chance)] += 1
+            kills[fleet.kill_one(chance, kills)] += 1
         watch.assert_done(count)
     assert all(kills[name] for name in PROGRAMS), kills
 
