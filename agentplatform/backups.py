@@ -1,7 +1,7 @@
-"""Backups: one dump of the database for each, and one folder of artifacts for all of them.
+"""Backups: one dump of the database for each, and one folder of artifacts and archives for all of them.
 
-Artifacts are named by their digest and never change: a later backup adds what is new, and no file of an
-earlier one is touched. The dump is taken first, so that every artifact it names is there to be copied. Keys
+Neither kind of file ever changes: a later backup adds what is new, and no file of an earlier one is touched.
+The dump is taken first, so that every file it names is there to be copied. Keys
 are in no backup: who has the log and the key that closes it can write another.
 """
 
@@ -26,10 +26,11 @@ from agentplatform import postgres
 from agentplatform.clock import database_now
 from runs import rebuild
 from runs.domain.errors import NotFound
-from runs.models import Artifact
+from runs.models import Artifact, EventArchive
 from runs.vault import OBJECTS, vault
 
 _ARTIFACTS: Final = "artifacts"
+_ARCHIVES: Final = "archives"
 _PAGE: Final = 1_000
 
 
@@ -46,6 +47,7 @@ class Manifest:
     dump_bytes: int
     artifacts: int
     artifacts_in_object_store: bool
+    archives: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,11 @@ class Findings:
     broken_chains: list[str]
     differences: list[str]
     missing_artifacts: list[str]
+    missing_archives: list[str]
 
     @property
     def all(self) -> list[str]:
-        return [*self.broken_chains, *self.differences, *self.missing_artifacts]
+        return [*self.broken_chains, *self.differences, *self.missing_artifacts, *self.missing_archives]
 
 
 # --- making one -------------------------------------------------------------------------------------
@@ -74,27 +77,27 @@ def backup(folder: Path) -> Manifest:
     _run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={unfinished}")
     unfinished.replace(dump)
     in_objects = OBJECTS in settings.STORAGES
-    copied = 0 if in_objects else _copy_artifacts(Path(settings.ARTIFACT_DIR), folder / _ARTIFACTS)
-    manifest = Manifest(name, _digest(dump), dump.stat().st_size, copied, in_objects)
+    copied = 0 if in_objects else _add(Path(settings.ARTIFACT_DIR), folder / _ARTIFACTS, _BY_DIGEST)
+    archives = _add(Path(settings.ARCHIVE_DIR), folder / _ARCHIVES, _ARCHIVED)
+    manifest = Manifest(name, _digest(dump), dump.stat().st_size, copied, in_objects, archives)
     _write(folder / f"{name}.json", json.dumps(asdict(manifest), indent=2) + "\n")
     return manifest
 
 
-def _copy_artifacts(source: Path, target: Path) -> int:
+#: What lies under its digest, and partitions of events; not what is still arriving or being written.
+_BY_DIGEST, _ARCHIVED = "??/[!.]*", "*.jsonl.gz"
+
+
+def _add(source: Path, target: Path, pattern: str) -> int:
     """Copy what ``target`` lacks; how many there are then."""
-    for path in _artifact_files(source):
+    for path in source.glob(pattern):
         place = target / path.relative_to(source)
         if not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
             unfinished = place.with_name(f".{place.name}")
             shutil.copy2(path, unfinished)
             unfinished.replace(place)
-    return sum(1 for _ in _artifact_files(target))
-
-
-def _artifact_files(folder: Path) -> Iterator[Path]:
-    """What lies under its digest; not what is still arriving."""
-    return (path for path in folder.glob("??/*") if not path.name.startswith("."))
+    return sum(1 for _ in target.glob(pattern))
 
 
 # --- bringing one back ------------------------------------------------------------------------------
@@ -109,7 +112,7 @@ def newest(folder: Path) -> str:
 
 
 def restore(folder: Path, name: str) -> Manifest:
-    """Bring a backup back into an empty database, and its artifacts to their place. Raises ``BackupError``.
+    """Bring a backup back into an empty database, and its files to their places. Raises ``BackupError``.
 
     All or nothing in the database. Afterwards it is migrated to what this code knows.
     """
@@ -123,18 +126,20 @@ def restore(folder: Path, name: str) -> Manifest:
         if owner.execute("SELECT to_regclass('public.django_migrations')").fetchone() != (None,):
             raise BackupError("The database is not empty. Restore into a new one, so that nothing is lost.")
     if not manifest.artifacts_in_object_store and OBJECTS not in settings.STORAGES:
-        _copy_artifacts(folder / _ARTIFACTS, Path(settings.ARTIFACT_DIR))
+        _add(folder / _ARTIFACTS, Path(settings.ARTIFACT_DIR), _BY_DIGEST)
+    _add(folder / _ARCHIVES, Path(settings.ARCHIVE_DIR), _ARCHIVED)
     _run("pg_restore", "--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges", str(dump))
     call_command("migrate", verbosity=0, interactive=False)
     return manifest
 
 
 def look() -> Findings:
-    """What ``verify_log`` and ``rebuild_runs --check --whole`` find, and which artifacts lack their bytes."""
+    """What ``verify_log`` and ``rebuild_runs --check --whole`` find, and which files are not as they were."""
     return Findings(
         broken_chains=[str(broken) for broken in rebuild.breaks("")],
         differences=[sentence for stream in rebuild.all_streams() for sentence in _differences(stream)],
         missing_artifacts=list(_missing_artifacts()),
+        missing_archives=list(_missing_archives()),
     )
 
 
@@ -155,6 +160,15 @@ def _missing_artifacts() -> Iterator[str]:
             if not _is_kept(sha256, size):
                 yield f"{run_id}: the bytes of {pk} are not in the store of artifacts"
         after = page[-1][0]
+
+
+def _missing_archives() -> Iterator[str]:
+    for archive in EventArchive.objects.filter(removed_at__isnull=False):
+        path = Path(settings.ARCHIVE_DIR) / archive.file
+        if not path.is_file():
+            yield f"{path} is not there: the logs of {archive.runs:,} runs; bring it from where you keep it"
+        elif _digest(path) != archive.sha256:
+            yield f"{path} is not the file that was written: its digest differs"
 
 
 def _is_kept(sha256: str, size: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -10,13 +11,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from psycopg import sql
 
 from agentplatform import backups
 from agentplatform.clock import database_now
 from runs.domain.vocabulary import PersonRole, RunStatus
-from runs.models import Artifact, Run, RunEvent
+from runs.models import Artifact, EventArchive, Run, RunEvent
 from tests import database, factories
 from tests.api.calls import Caller, LeasedCaller
 
@@ -28,14 +30,14 @@ def elsewhere(settings, owner_connection, tmp_path) -> Iterator[Callable[[], Non
     """Goes over to an installation of its own: a new database and an empty data folder."""
     here = settings.DATABASES["default"]["NAME"]
     there = f"{here}_restored"
-    settings.ARTIFACT_DIR = tmp_path / "artifacts"
+    settings.ARTIFACT_DIR, settings.ARCHIVE_DIR = tmp_path / "artifacts", tmp_path / "archives"
     settings.DATABASE_OWNER_URL = database.owner_url(here)
 
     def go() -> None:
         owner_connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(there)))
         database.use_database(there)
         settings.DATABASE_OWNER_URL = database.owner_url(there)
-        settings.ARTIFACT_DIR = tmp_path / "restored"
+        settings.ARTIFACT_DIR, settings.ARCHIVE_DIR = tmp_path / "restored", tmp_path / "restored_archives"
 
     yield go
     database.use_database(here)
@@ -71,7 +73,7 @@ def test_what_was_there_is_there_again_and_goes_on(elsewhere, folder):
     before = list(RunEvent.objects.order_by("run_id", "sequence").values_list("hash", flat=True))
     run_command("backup", folder)
     elsewhere()
-    assert "no artifact is missing" in run_command("restore", folder)
+    assert "no artifact or archive is missing" in run_command("restore", folder)
     assert list(RunEvent.objects.order_by("run_id", "sequence").values_list("hash", flat=True)) == before
     assert evidence_of(caller) == b"evidence " * 1_000
     noted = ada.post(f"runs/{caller.run_id}/note", {"text": "It is back."})
@@ -92,6 +94,33 @@ def test_a_later_backup_adds_to_the_first_and_each_can_be_had(elsewhere, folder,
     elsewhere()
     run_command("restore", folder, "--name", first.name)
     assert not Run.objects.filter(pk=second_run.run_id).exists()
+
+
+def test_logs_that_left_the_database_come_along(elsewhere, folder, settings):
+    file = archived(b"the logs of a month")
+    made = backups.backup(folder)
+    assert made.archives == 1
+    elsewhere()
+    backups.restore(folder, made.name)
+    assert (Path(settings.ARCHIVE_DIR) / file.name).read_bytes() == b"the logs of a month"
+    assert backups.look().all == []
+    (Path(settings.ARCHIVE_DIR) / file.name).write_bytes(b"others")
+    assert "its digest differs" in backups.look().missing_archives[0]
+    (Path(settings.ARCHIVE_DIR) / file.name).unlink()
+    assert "the logs of 2 runs" in backups.look().missing_archives[0]
+
+
+def archived(content: bytes) -> Path:
+    """A partition that was let go to a file."""
+    folder = Path(settings.ARCHIVE_DIR)
+    folder.mkdir(exist_ok=True)
+    file = folder / "run_events_20260101.jsonl.gz"
+    file.write_bytes(content)
+    EventArchive.objects.create(
+        name="run_events_20260101", first="run_0", beyond="run_00", file=file.name, runs=2, events=9,
+        sha256=hashlib.sha256(content).hexdigest(), written_at=database_now(), removed_at=database_now(),
+    )  # fmt: skip
+    return file
 
 
 def test_a_restore_over_what_is_there_is_refused(elsewhere, folder):

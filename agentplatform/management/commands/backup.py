@@ -1,4 +1,4 @@
-"""`manage.py backup`: database and artifacts into a folder, while everything runs."""
+"""`manage.py backup`: database, artifacts and archives into a folder, while everything runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentplatform import backups
 
 
 class Command(BaseCommand):
-    help = "Add a backup to a folder: a dump of the database, and the artifacts that are not there yet."
+    help = "Add a backup to a folder: a dump of the database, and the files that are not there yet."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("folder", type=Path, help="the same each time; made where it is missing")
@@ -24,7 +24,8 @@ class Command(BaseCommand):
         except (backups.BackupError, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
-            f"{made.name}: {made.dump_bytes:,} bytes of database, {made.artifacts:,} artifacts."
+            f"{made.name}: {made.dump_bytes:,} bytes of database, {made.artifacts:,} artifacts,"
+            f" {made.archives:,} archives."
         )
         if made.artifacts_in_object_store:
             self.stdout.write("Artifacts are in the object store; keep its versions or a copy of the bucket.")

@@ -12,7 +12,7 @@ from agentplatform import backups
 
 
 class Command(BaseCommand):
-    help = "Bring a backup back into an empty database; then check every log, row and artifact."
+    help = "Bring a backup back into an empty database; then check every log, row and file."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("folder", type=Path, help="the folder of backups")
@@ -24,7 +24,7 @@ class Command(BaseCommand):
             brought = backups.restore(folder, options["name"] or backups.newest(folder))
         except (backups.BackupError, OSError) as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{brought.name} is back. Looking at every log, row and artifact.")
+        self.stdout.write(f"{brought.name} is back. Looking at every log, row and file.")
         found = backups.look()
         for sentence in backups.sentences(found.all):
             self.stdout.write(sentence)
@@ -32,4 +32,4 @@ class Command(BaseCommand):
             self.stdout.write("A chain that does not hold: is EVENT_CHAIN_KEY the one it was made with?")
         if found.all:
             raise CommandError(f"{len(found.all)} findings. The database stays as it was restored.")
-        self.stdout.write("Every chain holds, no row differs, no artifact is missing.")
+        self.stdout.write("Every chain holds, no row differs, no artifact or archive is missing.")
