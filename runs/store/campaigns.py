@@ -21,6 +21,7 @@ from runs.domain.errors import NotAllowedNow, NotFound
 from runs.domain.facts import Actor, Event, Json, moment, stamp
 from runs.models import Campaign, CampaignEvent, CampaignPart
 from runs.store import chain
+from runs.store.moves import move_columns, move_of
 from runs.store.outbox import publish
 
 
@@ -160,49 +161,14 @@ def _update_parts(cursor: Cursor[Any], model: type[CampaignPart], columns: list[
 
 
 def _columns(event: Event) -> Json:
-    return {
-        "id": event.id,
-        "campaign_id": event.run_id,
-        "sequence": event.sequence,
-        "event_type": event.type,
-        "from_status": event.from_status,
-        "to_status": event.to_status,
-        "actor_type": event.actor.type,
-        "actor_id": event.actor.id,
-        "actor_name": event.actor.name,
-        "idempotency_key": event.key or None,
-        "request_fingerprint": event.fingerprint,
-        "payload": event.payload,
-        "facts": event.facts,
-        "schema_version": event.schema_version,
-        "recorded_at": event.recorded_at,
-        "previous_hash": event.previous_hash,
-        "hash": event.hash,
-    }
+    asked = {"idempotency_key": event.key or None, "request_fingerprint": event.fingerprint}
+    return {**move_columns(event, owner="campaign_id"), **asked}
 
 
 def campaign_event_of(row: CampaignEvent) -> Event:
     """A stored event as the domain sees it."""
-    at = stamp(row.recorded_at)
-    return Event(
-        run_id=row.campaign_id,
-        sequence=row.sequence,
-        type=row.event_type,
-        from_status=row.from_status,
-        to_status=row.to_status,
-        attempt=0,
-        actor=Actor(row.actor_type, row.actor_id, row.actor_name),
-        fence=0,
-        payload=row.payload,
-        facts=row.facts,
-        recorded_at=at,
-        occurred_at=at,
-        schema_version=row.schema_version,
-        id=row.pk,
-        key=row.idempotency_key or "",
-        fingerprint=row.request_fingerprint,
-        previous_hash=row.previous_hash,
-        hash=row.hash,
+    return move_of(
+        row, owner=row.campaign_id, key=row.idempotency_key or "", fingerprint=row.request_fingerprint
     )
 
 

@@ -15,6 +15,7 @@ from runs.domain.tasks import TASK_DOMAIN_EVENTS, TaskState, evolve_task, task_t
 from runs.domain.vocabulary import TaskEv, TaskStatus
 from runs.models import Instruction, Task, TaskEvent
 from runs.store import chain
+from runs.store.moves import move_columns, move_of
 from runs.store.outbox import publish
 
 
@@ -53,53 +54,15 @@ def append_task(
     _project(task, state, fact)
     _instructions(task, state)
     with together() as cursor:
-        rows.insert(cursor, TaskEvent, [_columns(fact)])
+        rows.insert(cursor, TaskEvent, [move_columns(fact, owner="task_id")])
         if name := TASK_DOMAIN_EVENTS.get(event):
             publish(cursor, [(fact, name, {"task_id": task.pk})])
     return fact
 
 
-def _columns(event: Event) -> Json:
-    return {
-        "id": event.id,
-        "task_id": event.run_id,
-        "sequence": event.sequence,
-        "event_type": event.type,
-        "from_status": event.from_status,
-        "to_status": event.to_status,
-        "actor_type": event.actor.type,
-        "actor_id": event.actor.id,
-        "actor_name": event.actor.name,
-        "payload": event.payload,
-        "facts": event.facts,
-        "schema_version": event.schema_version,
-        "recorded_at": event.recorded_at,
-        "previous_hash": event.previous_hash,
-        "hash": event.hash,
-    }
-
-
 def task_event_of(row: TaskEvent) -> Event:
     """A stored move as the domain sees it."""
-    at = stamp(row.recorded_at)
-    return Event(
-        run_id=row.task_id,
-        sequence=row.sequence,
-        type=row.event_type,
-        from_status=row.from_status,
-        to_status=row.to_status,
-        attempt=0,
-        actor=Actor(row.actor_type, row.actor_id, row.actor_name),
-        fence=0,
-        payload=row.payload,
-        facts=row.facts,
-        recorded_at=at,
-        occurred_at=at,
-        schema_version=row.schema_version,
-        id=row.pk,
-        previous_hash=row.previous_hash,
-        hash=row.hash,
-    )
+    return move_of(row, owner=row.task_id)
 
 
 def task_columns(state: TaskState) -> Json:
