@@ -30,7 +30,7 @@ def storage(url: str) -> dict[str, Any]:
         from botocore.config import Config
     except ImportError:
         raise ImproperlyConfigured(
-            "ARTIFACT_STORE_URL needs an extra: pip install 'agentplatform[s3]'."
+            "ARTIFACT_STORE_URL needs an extra: pip install --require-hashes -r requirements.production.lock."
         ) from None
     client = Config(
         connect_timeout=_CONNECT_SECONDS,

@@ -35,7 +35,8 @@ def configure(
         return Extra()
     if find_spec("allauth") is None:
         raise ImproperlyConfigured(
-            "OIDC_ISSUER and SECOND_FACTORS need the extra: pip install 'agentplatform[sso]'."
+            "OIDC_ISSUER and SECOND_FACTORS need the extra sso:"
+            " pip install --require-hashes -r requirements.production.lock."
         )
     if issuer:
         _check(issuer, client_id, client_secret, production=production)

@@ -31,7 +31,7 @@ def configure(*, endpoint: str, service: str) -> None:
     except ImportError:
         raise ImproperlyConfigured(
             "OTEL_EXPORTER_OTLP_ENDPOINT is set, and the extra for traces is not installed:"
-            " pip install 'agentplatform[traces]'."
+            " pip install --require-hashes -r requirements.production.lock."
         ) from None
     provider = TracerProvider(resource=Resource.create({"service.name": service}))
     address = f"{endpoint.rstrip('/')}/v1/traces"

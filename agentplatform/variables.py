@@ -45,7 +45,7 @@ ENVIRONMENT = (
         "The same database through PgBouncer in transaction mode; what needs a session takes DATABASE_URL",
     ),
     Variable("WEB_THREADS", "32", "Threads of each web process; those above the connections may wait"),
-    Variable("WEB_PROCESSES", "2", "Web processes started by `manage.py up`"),
+    Variable("WEB_PROCESSES", "2", "Processes of each web program, wherever it is started"),
     Variable(
         "ARTIFACT_STORE_URL",
         "",

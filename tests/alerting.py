@@ -37,7 +37,7 @@ _MATCHERS: Final[dict[str, Callable[[str, str], bool]]] = {
     "=~": lambda value, pattern: re.fullmatch(pattern, value) is not None,
     "!~": lambda value, pattern: re.fullmatch(pattern, value) is None,
 }
-_AGGREGATES: Final[dict[str, Callable[[Iterable[float]], float]]] = {"sum": sum, "max": max}
+_AGGREGATES: Final[dict[str, Callable[[Iterable[float]], float]]] = {"sum": sum, "max": max, "min": min}
 
 
 def rules() -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Chat rooms, and all else that Apprise reaches. It is an extra: ``pip install 'agentplatform[chat]'``."""
+"""Chat rooms, and all else that Apprise reaches. It is an extra, ``chat``."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -14,7 +15,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import resolve
 
-from agentplatform import measures
+from agentplatform import ids, measures
 from agentplatform.clock import database_now
 from runs.domain.vocabulary import Ev, RunStatus
 from runs.models import Alarm, Delivery, Lease, LogCheck, Run
@@ -122,6 +123,15 @@ def answer_slowly() -> None:
     measures.answered(method="POST", call=route, status=201, seconds=4.0)
 
 
+def run_without_a_partition() -> None:
+    """As if nobody had made any for years."""
+    with pytest.MonkeyPatch.context() as later:
+        later.setattr(ids, "_last", 0)
+        years, real = timedelta(days=3_000), time.time_ns
+        later.setattr(time, "time_ns", lambda: real() + int(years.total_seconds()) * 10**9)
+        factories.queued_run()
+
+
 def ago(**words: int) -> Any:
     return database_now() - timedelta(**words)
 
@@ -142,6 +152,7 @@ PROVOKED: dict[str, Callable[[], None]] = {
     "AnswersUnavailable": be_unavailable,
     "EventsSlow": answer_slowly,
     "ConnectionsShort": lambda: measures.POOL_WAITING.set(3),
+    "PartitionsShort": run_without_a_partition,
     "MemoryHigh": lambda: measures.WEB_RESIDENT.set(300 * 2**20),
 }
 
