@@ -17,7 +17,7 @@ def problem_of(address: str) -> str:
     try:
         from apprise import Apprise
     except ImportError:
-        return "Chat needs an extra of this product: install agentplatform[chat]."
+        return "Chat needs an extra: pip install --require-hashes -r requirements.production.lock."
     schema = address.partition("://")[0].lower()
     if schema in LOCAL:
         return f"{schema}:// is this machine, not a room."
@@ -29,7 +29,7 @@ def say(address: str, *, title: str, body: str) -> None:
     try:
         from apprise import Apprise, NotifyFormat
     except ImportError:
-        raise ChatUnavailableError("agentplatform[chat] is not installed") from None
+        raise ChatUnavailableError("the extra chat is not installed") from None
     room = Apprise()
     if not room.add(address) or not room.notify(title=title, body=body, body_format=NotifyFormat.TEXT):
         raise ChatUnavailableError("the room did not take it")
