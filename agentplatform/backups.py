@@ -85,7 +85,7 @@ def backup(folder: Path) -> Manifest:
 
 
 #: What lies under its digest, and partitions of events; not what is still arriving or being written.
-_BY_DIGEST, _ARCHIVED = "??/[!.]*", "*.jsonl.gz"
+_BY_DIGEST, _ARCHIVED = "??/[!.]*", "[!.]*.jsonl.gz"
 
 
 def _add(source: Path, target: Path, pattern: str) -> int:

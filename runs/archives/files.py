@@ -49,8 +49,8 @@ def write_archive(path: Path, name: str, runs: Iterable[Run]) -> Whole:
             _write_run(file, run)
             whole.add(run.pk, run.version, run.chain_hash)
         _write(file, whole.line())
-    _settle(path)
-    _settle(path.parent)
+    settle(path)
+    settle(path.parent)
     return whole
 
 
@@ -74,7 +74,8 @@ def _write(file: TextIO, line: Json) -> None:
     file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
-def _settle(path: Path) -> None:
+def settle(path: Path) -> None:
+    """Return when the disk has what was written of this file or folder."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

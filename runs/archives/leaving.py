@@ -15,7 +15,7 @@ from psycopg import sql
 
 from agentplatform.clock import database_now
 from agentplatform.ids import first_id
-from runs.archives.files import digest_of, write_archive
+from runs.archives.files import digest_of, settle, write_archive
 from runs.archives.proof import verify_archive
 from runs.domain.vocabulary import TASK_FINAL, TERMINAL
 from runs.models import Delivery, EventArchive, PullRequest, Run
@@ -90,31 +90,39 @@ def archive_partition(partition: Partition, *, folder: Path | None = None) -> Ev
     folder = folder or settings.ARCHIVE_DIR
     folder.mkdir(parents=True, exist_ok=True)
     row = EventArchive.objects.filter(pk=partition.name, removed_at__isnull=True).first()
-    path = folder / f"{partition.name}.jsonl.gz"
-    if row is None or not path.is_file() or digest_of(path) != row.sha256:
-        row = _written(partition, path)
+    if row is None or not _is_there(folder / row.file, row.sha256):
+        row = _written(partition, folder)
     try:
         _remove(partition, row)
     except NotComplete:
-        row.delete()  # the next call writes it again
+        row.delete()  # the next call writes another
+        (folder / row.file).unlink(missing_ok=True)
         raise
     log.info("partition_archived", partition=partition.name, runs=row.runs, events=row.events)
     return row
 
 
-def _written(partition: Partition, path: Path) -> EventArchive:
-    draft = path.with_suffix(".gz.draft")
+def _is_there(path: Path, sha256: str) -> bool:
+    return path.is_file() and digest_of(path) == sha256
+
+
+def _written(partition: Partition, folder: Path) -> EventArchive:
+    """The file's name has its digest: one of a name never changes, so that a backup may keep what it has."""
+    draft = folder / f".{partition.name}.draft"
     runs = _runs_of(partition).order_by("pk").iterator(chunk_size=500)
     whole = write_archive(draft, partition.name, runs)
     if breaks := list(verify_archive(draft)):
         raise NotComplete(breaks)
+    sha256 = digest_of(draft)
+    path = folder / f"{partition.name}.{sha256[:12]}.jsonl.gz"
     draft.replace(path)
+    settle(folder)  # its name, too, outlives a loss of power, before the events go
     row = EventArchive(
         name=partition.name,
         first=partition.first,
         beyond=partition.beyond,
         file=path.name,
-        sha256=digest_of(path),
+        sha256=sha256,
         runs=whole.runs,
         events=whole.events,
         written_at=database_now(),

@@ -48,7 +48,8 @@ class Old:
 
     @property
     def file(self) -> Path:
-        return self.folder / f"{self.partition.name}.jsonl.gz"
+        (found,) = self.folder.glob("*.gz")
+        return found
 
     def archive(self) -> EventArchive:
         with owner_login():
@@ -156,10 +157,12 @@ def test_a_note_between_writing_and_removing_is_not_lost(old: Old, monkeypatch: 
         with pytest.raises(archives.NotComplete, match="write it again"):
             old.archive()
     assert EventArchive.of(run.pk) is None
+    assert list(old.folder.iterdir()) == [], "what is not whole is not left where backups look"
     assert run.events.count() == run.version + 1
     row = old.archive()
     assert row.events == sum(one.version for one in old.runs) + 1
     assert verify("--file", str(old.file))[0] == 0
+    assert row.sha256[:12] in old.file.name, "a file of one name never changes"
 
 
 def test_an_edited_log_is_not_removed(old: Old, owner_connection):
@@ -169,7 +172,7 @@ def test_an_edited_log_is_not_removed(old: Old, owner_connection):
     with pytest.raises(archives.NotComplete, match="breaks at event 2"):
         old.archive()
     assert old.partition.name in {one.name for one in partitions.partitions()}
-    assert not old.file.exists()
+    assert not list(old.folder.glob("*.gz"))
 
 
 @pytest.mark.parametrize("damage", ["event", "run", "end", "bytes", "stranger"])
