@@ -10,7 +10,7 @@ from django.db import connection
 
 from runs.domain.facts import Json
 from runs.domain.policy import DEFAULTS, Effective, Level, effective
-from runs.models import Policy, PolicyRule
+from runs.models import Policy, PolicyRule, Repository
 from runs.service.policies import chains_of, effective_policies
 
 __all__ = [
@@ -36,7 +36,7 @@ def policy_effects(*, policy: Policy, values: Json) -> Json:
     """What ``values`` as the policy's next version would change in force.
 
     ``{repositories: how many are below it, shown: [{name, changes: [{name, before, after}]}]}``; of those
-    that change, the first ``MOST_SHOWN``. Two queries, and one for each level of policies below.
+    that change, the first ``MOST_SHOWN``. Three queries, and one for each level of policies below.
     """
     names = repositories_below(policy)
     shown: list[Json] = []
@@ -69,12 +69,15 @@ def _with(chain: list[Level], policy: Policy, values: Json) -> list[Level]:
 
 
 def repositories_below(policy: Policy) -> dict[str, str]:
-    """Repository id → name, of those that the policy holds for: by name, by inheritance or by a rule."""
+    """Repository id → name, of those that the policy holds for: by name, by inheritance or by a rule; all of
+    them where ``platform`` is it, or inherits from it."""
     below, level = [policy.pk], [policy.pk]
     while level := list(
         Policy.objects.filter(inherits__in=level).exclude(pk__in=below).values_list("pk", flat=True)
     ):
         below += level
+    if Policy.objects.filter(pk__in=below, name=Policy.PLATFORM).exists():
+        return dict(Repository.objects.order_by("name").values_list("pk", "name"))
     with connection.cursor() as cursor:
         cursor.execute(_BELOW, {"policies": below})
         return dict(cursor.fetchall())

@@ -56,14 +56,14 @@ def recorded_runs(repository_ids: Sequence[str]) -> QuerySet[Run]:
 
 
 def newest_runs(repository_ids: Sequence[str], *, runs: int, events: int) -> list[Run]:
-    """The newest of them, at most so many runs with at most so many events in all. One query."""
+    """The newest of them, at most so many runs with at most so many events in all; one that is longer than
+    what is left is passed over. One query."""
     found: list[Run] = []
     room = events
     for run in recorded_runs(repository_ids).defer("state")[:runs]:
-        room -= run.version
-        if room < 0:
-            break
-        found.append(run)
+        if run.version <= room:
+            room -= run.version
+            found.append(run)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -108,18 +109,29 @@ def _row(one: Listed, policy: Policy, now: datetime) -> Repository:
 
 
 def _bring_in_step(changed: Sequence[Change], *, by: Caller, note: str) -> list[AuditEntry]:
-    rows = Repository.objects.in_bulk([change.known.id for change in changed])
+    rows = store.lock_repositories([change.known.id for change in changed])
     _free_names(changed)
     now, entries = database_now(), []
     for change in changed:
         row = rows[change.known.id]
-        before = snapshot(row)
-        _change(row, change, now)
+        before, moved = snapshot(row), _moved(row, change)
+        # Where somebody was quicker than this look at the forge, theirs stands.
+        left = {name: value for name, value in change.fields.items() if name not in moved}
+        _change(row, replace(change, fields=left), now)
         after = snapshot(row)
         entries.append(audit_entry(by=by, act=Act.CHANGED, row=row, before=before, after=after, note=note))
     fields = ["name", "url", "base_branch", "archived_at", "forge_key", "forge_says"]
     Repository.objects.bulk_update(rows.values(), fields, batch_size=500)
     return entries
+
+
+def _moved(row: Repository, change: Change) -> set[str]:
+    """What of the planned fields is another now than when it was planned."""
+    known = change.known
+    was = {"name": known.name, "url": known.url, "base_branch": known.base_branch, "archived": known.archived}
+    now = {name: getattr(row, name) for name in was if name != "archived"}
+    now["archived"] = row.archived_at is not None
+    return {name for name in was if was[name] != now[name]}
 
 
 def _change(row: Repository, change: Change, now: datetime) -> None:

@@ -26,7 +26,7 @@ from runs.store.claims import (
     seconds_to_next,
 )
 from runs.store.holds import end_hold, holds_in_force, insert_hold, lock_holds, share_holds
-from runs.store.locks import lock_imports, lock_repository, lock_run, lock_task
+from runs.store.locks import lock_imports, lock_repositories, lock_repository, lock_run, lock_task
 from runs.store.outbox import (
     CONSUMERS,
     begin_try,
@@ -105,6 +105,7 @@ __all__ = [
     "lock_holds",
     "lock_imports",
     "lock_pace",
+    "lock_repositories",
     "lock_repository",
     "lock_run",
     "lock_task",

@@ -5,7 +5,7 @@ None is of the key: rows that merely refer to a locked one are inserted meanwhil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +25,12 @@ def lock_imports() -> None:
 def lock_repository(repository_id: str) -> Repository:
     """The repository, locked; first in the order."""
     return Repository.objects.select_for_update(no_key=True).get(pk=repository_id)
+
+
+def lock_repositories(repository_ids: Collection[str]) -> dict[str, Repository]:
+    """These repositories by id, locked one after the other in the order of their ids."""
+    rows = Repository.objects.select_for_update(no_key=True).filter(pk__in=repository_ids).order_by("pk")
+    return {row.pk: row for row in rows}
 
 
 def lock_run(run_id: str) -> Run:

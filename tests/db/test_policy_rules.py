@@ -130,6 +130,13 @@ def test_the_effect_of_a_new_version_counts_repositories_that_a_rule_reaches(clo
     assert (effects["repositories"], [one["name"] for one in effects["shown"]]) == (1, ["acme/clock"])
 
 
+def test_the_platforms_policy_reaches_those_that_inherit_from_nothing(platform):
+    alone = factories.repository("alone")
+    assert alone.policy.inherits is None
+    effects = policy_effects(policy=platform, values={"judge_confidence": 0.99})
+    assert "alone" in [one["name"] for one in effects["shown"]]
+
+
 def test_policies_of_many_repositories_are_one_query(clock):
     rule("*", policy("strict"))
     ids = [factories.repository().pk for _ in range(5)]

@@ -23,6 +23,7 @@ from runs.demo.load import demo_load
 from runs.domain.facts import Json
 from runs.domain.vocabulary import Ev, RunStatus, TaskStatus
 from runs.models import Person, Repository, Run
+from runs.selectors.simulation import newest_runs
 from tests.driver import Driver
 from tests.simulating import judged, simulated
 
@@ -36,6 +37,15 @@ def differing(repository: Repository, values: Json) -> dict[str, list[tuple[str,
         for run_id, one in simulated(repository, values).items()
         if one.simulated.differences
     }
+
+
+@pytest.mark.django_db
+def test_a_run_that_is_too_long_is_passed_over_and_hides_no_other():
+    short = Driver.at(S.SUCCEEDED).run
+    long = Driver.at(S.EXECUTING).run
+    Run.objects.filter(pk=long.pk).update(repository=short.repository, version=5_000)
+    assert [run.pk for run in newest_runs([short.repository_id], runs=10, events=2_000)] == [short.pk]
+    Run.objects.filter(pk=long.pk).update(version=long.version)
 
 
 BY_ITSELF = "the pull request goes out by itself"

@@ -21,6 +21,7 @@ from runs.domain.vocabulary import PersonRole
 from runs.importing import import_due
 from runs.models import AuditEntry, Organisation, Policy, PolicyVersion, Repository
 from runs.models.audit import Act
+from runs.service import imports
 from tests import factories
 from tests.forges.faults import Fault
 from tests.forges.github import FakeGitHub
@@ -122,6 +123,26 @@ def test_renames_and_archives_are_kept_in_step_and_written_down(forge, client: C
     forge.repositories[2]["archived"] = False
     assert "acme/r002, in use again" in bring_in(forge)
     assert Repository.objects.get(name="acme/r002").archived_at is None
+
+
+def test_what_a_person_changes_while_the_forge_is_looked_at_stays_theirs(forge, monkeypatch):
+    holds(forge, 2)
+    bring_in(forge)
+    forge.repositories[0]["branch"] = forge.repositories[1]["branch"] = "trunk"
+    plan = imports._plan
+
+    def slowly(listed: Any) -> Any:
+        made = plan(listed)
+        Repository.objects.filter(name="acme/r000").update(archived_at=database_now())
+        Repository.objects.filter(name="acme/r001").update(base_branch="stable")
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(imports, "_plan", slowly)
+        bring_in(forge)
+    first, second = Repository.objects.order_by("name")
+    assert (first.base_branch, first.archived_at is not None) == ("trunk", True)
+    assert second.base_branch == "stable"
 
 
 def test_a_new_repository_with_a_name_that_another_gave_up_has_a_policy_of_its_own(forge):
