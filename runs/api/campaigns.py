@@ -23,9 +23,10 @@ from runs.auth import (
     require_steering,
     visible_campaigns,
 )
-from runs.domain.campaigns.limits import CHANGEABLE, MAX_REASON
+from runs.domain.campaigns.limits import CHANGEABLE
 from runs.domain.campaigns.words import CampaignStatus, PartState
 from runs.domain.facts import Json
+from runs.domain.payloads import MAX_REASON
 from runs.models import Campaign, CampaignEvent
 from runs.selectors.campaigns import campaign_parts, campaign_shapes, event_shape, part_shape
 

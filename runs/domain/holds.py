@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from runs.domain.facts import Json
+from runs.domain.payloads import MAX_REASON
 from runs.domain.times import clock
 from runs.domain.vocabulary import Word
 
 #: Who sets a hold where runs keep failing.
 BREAKER: Final = "Circuit breaker"
-MAX_REASON: Final = 2_000
 MAX_VALUE: Final = 100
 
 

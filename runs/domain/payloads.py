@@ -20,6 +20,7 @@ Check = Callable[[Any], str | None]
 
 MAX_COST_USD: Final = Decimal(1_000_000)
 MAX_TEXT: Final = 20_000
+MAX_REASON: Final = 2_000
 MAX_NAMES: Final = 100
 MAX_NAME: Final = 200
 _LONGEST_NUMBER: Final = 40
@@ -183,7 +184,15 @@ _CLEANUP = {
 }
 _REPORT = {"verification_report_id": _artifact()}
 _JUDGED = {"judge_report_id": _artifact()}
-_REASON = _text(2_000, required=False)
+_REASON = _text(MAX_REASON, required=False)
+
+
+def reason_within(words: str, reason: str = "") -> str:
+    """``words: reason`` as the reason of an event, cut to what one may carry: a reason that somebody gave for
+    many runs stands in each behind words of ours."""
+    text = f"{words}: {reason}" if reason else words
+    return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 1]}…"
+
 
 SHAPES: Final[dict[Ev, dict[str, Field]]] = {
     Ev.WORKER_STARTED: {
@@ -248,7 +257,7 @@ SHAPES: Final[dict[Ev, dict[str, Field]]] = {
     Ev.RUN_INTERRUPTED: {"checkpoint_artifact_id": _artifact(required=False)},
     Ev.QUESTION_ASKED: {"question": _text(), "choices": _names(required=False)},
     Ev.LEASE_RELEASED: {"reason": _REASON},
-    Ev.CANCEL_REQUESTED: {"reason": _text(2_000)},
+    Ev.CANCEL_REQUESTED: {"reason": _text(MAX_REASON)},
     Ev.PAUSE_REQUESTED: {"reason": _REASON},
     Ev.WIND_DOWN_REQUESTED: {"reason": _REASON},
     Ev.RUN_RESUMED: {"reason": _REASON},

@@ -84,7 +84,7 @@ def _shape(campaign: Campaign, readings: Readings) -> Json:
 
 def campaign_parts(campaign: Campaign) -> QuerySet[CampaignPart]:
     """Its repositories in their order, each with its present task. No query by itself."""
-    rows = CampaignPart.objects.filter(campaign=campaign).select_related("repository", "task")
+    rows = campaign.parts.select_related("repository", "task")  # each knows the campaign without a query
     return rows.order_by("position")
 
 

@@ -20,8 +20,9 @@ from runs.domain.campaigns.decide import Draft, Look, Seen, next_step, not_start
 from runs.domain.campaigns.state import CampaignState
 from runs.domain.campaigns.words import CAMPAIGN_FINAL, CampaignEv, CampaignStatus, PartState
 from runs.domain.commands import Caller
-from runs.domain.errors import NotAllowedNow, Refusal
+from runs.domain.errors import Refusal
 from runs.domain.facts import POLICY, Event
+from runs.domain.payloads import reason_within
 from runs.domain.vocabulary import ACTIVE, TASK_FINAL, Directive, Ev, Role, TaskStatus
 from runs.models import Campaign, Lease, PullRequest, Repository, Run, Task
 from runs.service.people import run_direct
@@ -116,11 +117,12 @@ def look_at(state: CampaignState) -> Look:
 
 
 def _seen(task_ids: list[str]) -> dict[str, Seen]:
+    # Statuses first: of a task that is seen to have ended, what is read later is final.
+    tasks = list(Task.objects.filter(pk__in=task_ids).only("status", "rejection_reasons", "latest_run_id"))
     runs = Run.objects.filter(task_id__in=task_ids).order_by()
     costs = dict(runs.values("task_id").annotate(cost=Sum("cost_usd")).values_list("task_id", "cost"))
     pull_requests = PullRequest.objects.filter(run__task_id__in=task_ids).order_by("created_at")
     merges = dict(pull_requests.values_list("run__task_id", "state"))
-    tasks = list(Task.objects.filter(pk__in=task_ids).only("status", "rejection_reasons", "latest_run_id"))
     ended = [task.latest_run_id for task in tasks if task.status in (TaskStatus.FAILED, TaskStatus.CANCELLED)]
     why = dict(Run.objects.filter(pk__in=ended).values_list("pk", "status_reason")) if ended else {}
     return {
@@ -166,7 +168,7 @@ def _mark(row: Campaign) -> str:
 
 def _paused_with(row: Campaign, state: CampaignState) -> str:
     reason = (state.pause or {}).get("reason")
-    return f"{_mark(row)} was paused: {reason}" if reason else f"{_mark(row)} was paused."
+    return reason_within(f"{_mark(row)} was paused", reason) if reason else f"{_mark(row)} was paused."
 
 
 def _runs(row: Campaign) -> QuerySet[Run]:
@@ -189,7 +191,7 @@ def _direct(runs: QuerySet[Run], event: Ev, *, by: dict[str, str], reason: str) 
 
 def _cancel_tasks(row: Campaign, state: CampaignState) -> list[str]:
     tasks = Task.objects.filter(campaign=row).exclude(status__in=_FINAL).order_by("pk")
-    reason = f"{_mark(row)} was cancelled: {(state.cancel or {}).get('reason', '')}"
+    reason = reason_within(f"{_mark(row)} was cancelled", (state.cancel or {}).get("reason", ""))
     return [task_id for task_id in _ids(tasks) if _cancel(task_id, reason)]
 
 
@@ -200,6 +202,7 @@ def _ids(tasks: QuerySet[Task]) -> Iterable[str]:
 def _cancel(task_id: str, reason: str) -> bool:
     try:
         task_cancel(task_id=task_id, reason=reason, by=_POLICY)
-    except NotAllowedNow:  # it ended, or its pull request is being opened: it ends by itself
+    except Refusal as refusal:  # it ended, or its pull request is being opened: it ends by itself
+        log.info("campaign_cancels_nothing", task_id=task_id, code=refusal.code)
         return False
     return True

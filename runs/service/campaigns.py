@@ -26,6 +26,7 @@ from runs.domain.contract import check_contract, normalise, rejection_reasons
 from runs.domain.errors import IdempotencyKeyReused, Invalid
 from runs.domain.facts import Actor, Json, fingerprint
 from runs.domain.holds import HoldScope
+from runs.domain.payloads import MAX_REASON
 from runs.domain.vocabulary import Role
 from runs.models import Campaign, Hold, Repository
 from runs.models.campaigns import campaign_id
@@ -175,6 +176,7 @@ def _actor(by: Caller) -> Actor:
 
 def campaign_pause(*, campaign_id: str, reason: str, by: Caller, key: str = "") -> Campaign:
     """Let nothing of it be begun, claimed or brought out; what runs is asked to pause by the next sweep."""
+    _check_reason(reason)
     want = _Want(CampaignEv.CAMPAIGN_PAUSED, {"reason": reason}, by, key)
     return _act(campaign_id, want, lambda state: decide.pause(state, reason=reason, by=_actor(by)))
 
@@ -199,8 +201,14 @@ def campaign_change(*, campaign_id: str, limits: Mapping[str, Any], by: Caller, 
 
 def campaign_cancel(*, campaign_id: str, reason: str, by: Caller, key: str = "") -> Campaign:
     """Cancel it; its tasks are cancelled by the next sweep. Repeating it changes nothing."""
+    _check_reason(reason)
     want = _Want(CampaignEv.CANCEL_REQUESTED, {"reason": reason}, by, key)
     return _act(campaign_id, want, lambda state: decide.cancel(state, reason=reason, by=_actor(by)))
+
+
+def _check_reason(reason: str) -> None:
+    if len(reason) > MAX_REASON:
+        raise Invalid({"reason": [f"must be at most {MAX_REASON} characters"]})
 
 
 @dataclass(frozen=True, slots=True)

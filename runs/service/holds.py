@@ -20,6 +20,7 @@ from runs.domain.facts import POLICY, Json, stamp
 from runs.domain.holds import Covered, HoldScope, longest, problems
 from runs.domain.holds import Hold as HoldFacts
 from runs.domain.outgoing import is_kept_in
+from runs.domain.payloads import reason_within
 from runs.domain.spending import caps_of, keys_of, reached
 from runs.domain.state import RunState
 from runs.domain.vocabulary import Directive, Ev, Role
@@ -157,7 +158,7 @@ def cancel_held_runs() -> list[str]:
 
 
 def _cancel(run_id: str, hold: HoldFacts) -> bool:
-    reason = f"{hold.subject} is held by {hold.by}: {hold.reason}"
+    reason = reason_within(f"{hold.subject} is held by {hold.by}", hold.reason)
     try:
         run_direct(run_id=run_id, event=Ev.CANCEL_REQUESTED, reason=reason, by=_POLICY)
     except Refusal as refusal:  # it ended, or is past stopping, by now

@@ -25,6 +25,9 @@ def outgoing_of(repository_ids: Iterable[str]) -> dict[str, Outgoing]:
     """What each of these repositories has out. Two queries."""
     ids = list(repository_ids)
     since = database_now() - PACE
+    # Those being opened first: one that is opened meanwhile is counted twice, and never not at all.
+    creating = Run.objects.filter(repository_id__in=ids, status=RunStatus.PR_CREATING, state__pr_begun=True)
+    begun = Counter(creating.values_list("repository_id", flat=True))
     opened: Counter[str] = Counter()
     recent: defaultdict[str, list[datetime]] = defaultdict(list)
     rows = PullRequest.objects.filter(repository_id__in=ids)
@@ -34,8 +37,6 @@ def outgoing_of(repository_ids: Iterable[str]) -> dict[str, Outgoing]:
         opened[where] += state not in OVER
         if at >= since:
             recent[where].append(at)
-    creating = Run.objects.filter(repository_id__in=ids, status=RunStatus.PR_CREATING, state__pr_begun=True)
-    begun = Counter(creating.values_list("repository_id", flat=True))
     return {where: Outgoing(opened[where], begun[where], tuple(recent[where])) for where in ids}
 
 
@@ -50,14 +51,15 @@ def campaigns_full() -> dict[str, Full]:
     paced = {pk: pace for pk, pace in paces.values_list("pk", "pull_requests_per_hour") if pace}
     if not paced:
         return {}
-    recent: defaultdict[str, list[datetime]] = defaultdict(list)
-    opened = PullRequest.objects.filter(run__task__campaign__in=paced, created_at__gte=database_now() - PACE)
-    for campaign_id, at in opened.values_list("run__task__campaign_id", "created_at"):
-        recent[campaign_id].append(at)
+    # In this order, as above: a claim counts the pull request that is being recorded at this moment.
     creating = Run.objects.filter(
         task__campaign__in=paced, status=RunStatus.PR_CREATING, state__pr_begun=True
     )
     begun = Counter(creating.values_list("task__campaign_id", flat=True))
+    recent: defaultdict[str, list[datetime]] = defaultdict(list)
+    opened = PullRequest.objects.filter(run__task__campaign__in=paced, created_at__gte=database_now() - PACE)
+    for campaign_id, at in opened.values_list("run__task__campaign_id", "created_at"):
+        recent[campaign_id].append(at)
     found = {pk: campaign_full(pace, Outgoing(0, begun[pk], tuple(recent[pk]))) for pk, pace in paced.items()}
     return {pk: why for pk, why in found.items() if why is not None}
 

@@ -15,7 +15,8 @@ from agentplatform.clock import database_now
 from runs import service
 from runs.auth import require_hold, require_hold_over
 from runs.domain.errors import Invalid, NotFound
-from runs.domain.holds import MAX_REASON, MAX_VALUE
+from runs.domain.holds import MAX_VALUE
+from runs.domain.payloads import MAX_REASON
 from runs.selectors.holds import hold_page, scopes, visible_holds
 from runs.web.session import page, principal_of
 

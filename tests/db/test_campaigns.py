@@ -8,6 +8,7 @@ from unittest import mock
 
 import pytest
 from django.db import DatabaseError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from agentplatform import urls  # noqa: F401  addresses are read before a transaction waits for them
 from agentplatform.clock import database_now
@@ -15,8 +16,11 @@ from approvals.notices.models import Notice
 from runs import auth, leases, outbox, rebuild, service, store, timeouts
 from runs.domain.campaigns.words import CampaignStatus, PartState
 from runs.domain.errors import IdempotencyKeyReused, Invalid, NotAllowedNow
+from runs.domain.payloads import MAX_REASON
 from runs.domain.vocabulary import Ev, PersonRole, Role, RunStatus, TaskStatus
 from runs.models import Campaign, CampaignEvent, CampaignPart, Hold, PullRequest, Repository, Run, Task
+from runs.service.campaign_steps import look_at
+from runs.service.pull_requests import campaigns_full, outgoing_of
 from tests.campaigns import (
     advance,
     campaign_data,
@@ -109,6 +113,41 @@ def test_the_hold_of_a_paused_campaign_ends_with_the_pause_and_in_no_other_way()
         service.hold_lift(hold_id=hold.pk, by="lena")
     service.campaign_cancel(campaign_id=campaign.pk, reason="Wrong", by=lena())
     assert not Hold.objects.in_force().exists()
+
+
+def test_a_long_reason_reaches_every_run_of_a_campaign() -> None:
+    campaign, machine = make_campaign(2, first_wave=2), worker()
+    advance(campaign)
+    busy, reason = claim(machine), "x" * MAX_REASON
+    service.campaign_pause(campaign_id=campaign.pk, reason=reason, by=lena())
+    advance(campaign)
+    assert busy.state.directive == "pause"
+    service.campaign_cancel(campaign_id=campaign.pk, reason=reason, by=lena())
+    advance(campaign)
+    assert busy.state.directive == "cancel"
+    assert state_of(campaign).counts()["cancelled"] == 1
+    with pytest.raises(Invalid):
+        service.campaign_cancel(campaign_id=campaign.pk, reason=reason + "x", by=lena())
+
+
+def test_what_became_of_tasks_is_read_after_their_status() -> None:
+    """A run's last cost and its task's end come together: the other way round, the cost would be lost."""
+    campaign = make_campaign(1)
+    advance(campaign)
+    with CaptureQueriesContext(connection) as queries:
+        look_at(state_of(campaign))
+    tables = [q["sql"].split(" FROM ")[1].split()[0].strip('"') for q in queries if " FROM " in q["sql"]]
+    assert tables.index("tasks") < tables.index("runs") < tables.index("pull_requests")
+
+
+def test_pull_requests_that_are_being_opened_are_counted_before_those_that_are_open() -> None:
+    """One that is opened meanwhile would else be in neither count, and one too many begun."""
+    make_campaign(1, pull_requests_per_hour=1)
+    for read in (campaigns_full, lambda: outgoing_of(Repository.objects.values_list("pk", flat=True))):
+        with CaptureQueriesContext(connection) as queries:
+            read()
+        tables = [q["sql"].split(" FROM ")[1].split()[0].strip('"') for q in queries if " FROM " in q["sql"]]
+        assert tables.index("runs") < tables.index("pull_requests")
 
 
 def test_a_cancelled_campaign_cancels_its_parts_and_then_is_over() -> None:

@@ -13,6 +13,7 @@ from runs import leases, service, store, timeouts
 from runs.domain.commands import CONTROL_PLANE, Command
 from runs.domain.errors import Invalid, NotAllowedNow, NotFound
 from runs.domain.facts import stamp
+from runs.domain.payloads import MAX_REASON
 from runs.domain.vocabulary import MACHINE_ROLES, Directive, Ev, Role, RunStatus
 from runs.models import DaySpend, Hold, OutboxMessage, Run
 from tests import factories
@@ -113,6 +114,13 @@ def test_a_hold_that_cancels_asks_each_run_once(db):
     assert state.directive_info["reason"] == "Everything is held by carol: The forge is down"
     assert timeouts.sweep() == []
     assert Run.objects.get(pk=waiting.pk).status == RunStatus.QUEUED
+
+
+def test_a_hold_with_a_long_reason_cancels_all_the_same(db):
+    running = factories.run_in(RunStatus.EXECUTING)
+    hold(cancel_running=True, reason="x" * MAX_REASON)
+    timeouts.sweep()
+    assert running.state.directive == Directive.CANCEL
 
 
 def test_a_run_cancelled_under_a_hold_is_reconciled_all_the_same(db):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -12,7 +13,7 @@ import pytest
 from runs.domain.campaigns import decide
 from runs.domain.campaigns.decide import Draft, Look, Seen, next_step
 from runs.domain.campaigns.limits import check_limits, waves_of, with_defaults
-from runs.domain.campaigns.selection import select
+from runs.domain.campaigns.selection import MOST_PATTERNS, check_selection, select
 from runs.domain.campaigns.state import CampaignState, evolve_campaign, fold_campaign
 from runs.domain.campaigns.table import CAMPAIGN_ROWS, campaign_target
 from runs.domain.campaigns.words import (
@@ -283,6 +284,17 @@ def test_merges_are_waited_for_only_where_there_are_pull_requests() -> None:
     limits = with_defaults({"completion": "pull_requests_merged"})
     contract = {"completion_mode": "analysis_report_created", "budget": {}}
     assert "completion" in check_limits(limits, contract)
+
+
+def test_a_long_selection_is_read_at_once_and_has_a_bounded_number_of_patterns() -> None:
+    known = [f"acme/service-{number:04}" for number in range(2_000)]
+    begun = time.process_time()
+    assert select(list(reversed(known)), known).names == tuple(reversed(known))
+    lines = [f"acme/service-{number:02}*" for number in range(MOST_PATTERNS)]
+    assert check_selection(lines) is None
+    assert len(select(lines, known).names) == 2_000
+    assert time.process_time() - begun < 2
+    assert "patterns" in (check_selection([*lines, "more-*"]) or "")
 
 
 def test_a_selection_is_names_and_patterns_in_their_order_without_those_taken_away() -> None:

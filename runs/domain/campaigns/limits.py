@@ -13,7 +13,6 @@ from runs.domain.vocabulary import CompletionMode
 
 #: Repositories of one campaign.
 MOST_PARTS: Final = 2_000
-MAX_REASON: Final = 2_000
 MAX_GROWTH: Final = 10
 MAX_PACE: Final = 1_000
 
