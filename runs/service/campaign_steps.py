@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet, Sum
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Sum, When
 
 from agentplatform.clock import database_now
 from runs import store
@@ -86,6 +86,9 @@ def _with_tasks(held: store.HeldCampaign, drafts: list[Draft]) -> list[Draft]:
 def _begun(held: store.HeldCampaign, draft: Draft, repository: Repository) -> Draft:
     part = held.state.parts[repository.pk]
     creator = held.row.created_by
+    if not creator.is_active:  # nobody would answer for it
+        gone = f"{creator.get_username()}, who asked for this, has left"
+        return not_startable(part, f"{gone}; start another campaign over what is left.")
     try:
         task, _ = task_create(
             data={**held.state.contract, "submit": True},
@@ -119,8 +122,10 @@ def look_at(state: CampaignState) -> Look:
 def _seen(task_ids: list[str]) -> dict[str, Seen]:
     # Statuses first: of a task that is seen to have ended, what is read later is final.
     tasks = list(Task.objects.filter(pk__in=task_ids).only("status", "rejection_reasons", "latest_run_id"))
-    runs = Run.objects.filter(task_id__in=task_ids).order_by()
-    costs = dict(runs.values("task_id").annotate(cost=Sum("cost_usd")).values_list("task_id", "cost"))
+    own, follow_ups = Q(task_id__in=task_ids), Q(task__parent_id__in=task_ids, task__campaign__isnull=False)
+    of = Case(When(own, then=F("task_id")), default=F("task__parent_id"))
+    runs = Run.objects.filter(own | follow_ups).order_by().annotate(of=of)
+    costs = dict(runs.values("of").annotate(cost=Sum("cost_usd")).values_list("of", "cost"))
     pull_requests = PullRequest.objects.filter(run__task_id__in=task_ids).order_by("created_at")
     merges = dict(pull_requests.values_list("run__task_id", "state"))
     ended = [task.latest_run_id for task in tasks if task.status in (TaskStatus.FAILED, TaskStatus.CANCELLED)]

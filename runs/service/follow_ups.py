@@ -13,7 +13,7 @@ from runs.domain.contract import MAX_TITLE
 from runs.domain.errors import IdempotencyKeyReused
 from runs.domain.facts import Json
 from runs.domain.vocabulary import Directive, Role
-from runs.models import PullRequest, Task
+from runs.models import Campaign, PullRequest, Task
 from runs.service.tasks import task_create
 
 #: Of one pull request; a follow-up's own pull request makes none.
@@ -51,10 +51,16 @@ def _made(row: PullRequest, key: str, contract: Json, *, submit: bool) -> Task |
             by=caller,
             key=key,
             parent=row.run.task,
+            campaign=_campaign(row.run.task),
         )
     except IdempotencyKeyReused:
         return None  # more was said of the same commit: it has its task
     return task if is_new else None
+
+
+def _campaign(task: Task) -> Campaign | None:
+    """The campaign that a follow-up belongs to: held, paused, paced and cancelled with it, while it lasts."""
+    return task.campaign if task.campaign and task.campaign.ended_at is None else None
 
 
 def _mended(row: PullRequest) -> Json:

@@ -18,7 +18,17 @@ from runs.domain.campaigns.words import CampaignStatus, PartState
 from runs.domain.errors import IdempotencyKeyReused, Invalid, NotAllowedNow
 from runs.domain.payloads import MAX_REASON
 from runs.domain.vocabulary import Ev, PersonRole, Role, RunStatus, TaskStatus
-from runs.models import Campaign, CampaignEvent, CampaignPart, Hold, PullRequest, Repository, Run, Task
+from runs.models import (
+    Campaign,
+    CampaignEvent,
+    CampaignPart,
+    Hold,
+    Person,
+    PullRequest,
+    Repository,
+    Run,
+    Task,
+)
 from runs.service.campaign_steps import look_at
 from runs.service.pull_requests import campaigns_full, outgoing_of
 from tests.campaigns import (
@@ -128,6 +138,32 @@ def test_a_long_reason_reaches_every_run_of_a_campaign() -> None:
     assert state_of(campaign).counts()["cancelled"] == 1
     with pytest.raises(Invalid):
         service.campaign_cancel(campaign_id=campaign.pk, reason=reason + "x", by=lena())
+
+
+def test_nothing_is_begun_for_somebody_who_has_left() -> None:
+    ada = person(PersonRole.SUBMITTER, name="ada")
+    campaign = make_campaign(4, by=ada, first_wave=2)
+    Person.objects.filter(pk=ada.pk).update(is_active=False)
+    advance(campaign)
+    assert not Task.objects.filter(campaign=campaign).exists()
+    state = state_of(campaign)
+    assert (state.status, state.counts()["failed"]) == (CampaignStatus.HALTED, 2)
+    assert (
+        "ada, who asked for this, has left" in state.parts[Repository.objects.get(name="fleet-01").pk].reason
+    )
+
+
+def test_what_a_follow_up_costs_is_its_repositorys() -> None:
+    campaign = make_campaign(1)
+    advance(campaign)
+    (first,) = Task.objects.filter(campaign=campaign)
+    later = queued_run(first.repository)
+    Task.objects.filter(pk=later.task_id).update(parent=first, campaign=campaign)
+    Run.objects.filter(task=first).update(cost_usd="0.5")
+    Run.objects.filter(pk=later.pk).update(cost_usd="0.25")
+    (seen,) = look_at(state_of(campaign)).seen.values()
+    assert str(seen.cost_usd.normalize()) == "0.75"
+    Run.objects.filter(task__campaign=campaign).update(cost_usd=0)
 
 
 def test_what_became_of_tasks_is_read_after_their_status() -> None:

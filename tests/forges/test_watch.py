@@ -21,6 +21,7 @@ from runs.models import PullRequest, Repository, Run, Task
 from runs.pull_requests.run import create_pull_requests
 from runs.pull_requests.watch import Watched, watch_pull_requests
 from tests import factories
+from tests.campaigns import make_campaign
 from tests.forges.faults import Fault
 from tests.forges.kinds import FORGES
 from tests.forges.serving import FakeForge, serving
@@ -141,12 +142,21 @@ def test_requested_changes_become_a_draft_that_quotes_them(origin, forge):
     assert now(row).state == "CHANGES_REQUESTED"
 
 
+def test_a_follow_up_belongs_to_the_campaign_while_it_lasts(origin, forge):
+    row, campaign = opened(origin, forge, follow_up_tasks="draft"), make_campaign(1)
+    Task.objects.filter(pk=row.run.task_id).update(campaign=campaign)
+    forge.review(1, "changes", "Name it now().")
+    watch_pull_requests()
+    assert [task.campaign for task in follow_ups(row)] == [campaign]
+
+
 def test_red_checks_become_a_task_where_policy_says_so_and_not_without_end(origin, forge):
     row = opened(origin, forge, follow_up_tasks="submit")
     forge.checks = [("ci", "failed", "2 failed\ntest_now")]
     watch_pull_requests()
     (task,) = follow_ups(row)
     assert task.status == TaskStatus.RUNNING
+    assert task.campaign is None
     assert "> Check ci failed:\n> 2 failed\n> test_now" in task.contract["instruction"]
     PullRequest.objects.filter(pk=row.pk).update(run=Run.objects.get(pk=task.latest_run_id))
     due(row)
