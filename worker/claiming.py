@@ -125,7 +125,7 @@ class Worker:
         return True
 
     def _wait_after(self, failures: int, error: Exception) -> None:
-        longest = min(FIRST_WAIT_SECONDS * 2 ** (failures - 1), LONGEST_WAIT_SECONDS)
+        longest = min(FIRST_WAIT_SECONDS * 2 ** min(failures - 1, 10), LONGEST_WAIT_SECONDS)
         seconds = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads retries, guards nothing
         logger.warning("%s; trying again in %.0f s", error, seconds)
         self._drain.wait(seconds)

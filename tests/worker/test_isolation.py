@@ -57,7 +57,7 @@ def run(checkout: Checkout, line: str, *, network: bool = False, seconds: float 
 
 def test_the_level_is_found_by_trying_and_never_claimed(best: Isolation) -> None:
     assert best.level in (PROCESS, NAMESPACE)
-    assert find_isolation(PROCESS).walls(Path("/"), Path("/"), network=False) is None
+    assert find_isolation(PROCESS).walls([Path("/")], Path("/"), network=False) is None
 
 
 def test_nothing_outside_the_sandbox_can_be_changed_or_seen(checkout: Checkout, canary: Path) -> None:
@@ -91,6 +91,38 @@ def test_a_loopback_of_its_own_is_left_for_checks_that_serve(checkout: Checkout)
         " socket.create_connection(s.getsockname(), 5); print('spoke')"
     )
     assert run(checkout, f'python3 -c "{line}"').output == b"spoke\n"
+
+
+PLANT = """
+cd {root} 2>/dev/null || cd {folder}/..
+for n in 2 3 4 5 6 7 8; do
+  mkdir -p git-$n/info evil/info && echo ../evil > git-$n/commondir
+done
+echo '* filter=x' > evil/info/attributes
+printf '[filter "x"]\\n\\tclean = touch {canary}/ran\\n' > evil/config
+mkdir -p mine; ln -s {root}/mine verify; ln -s {canary} baseline
+echo '{{}}' > owner.json; rm -f owner.json; mkfifo owner.json
+mv {folder}/checkout {folder}/away; ln -s {canary} {folder}/checkout
+mv {folder}/home {folder}/gone; ln -s {canary} {folder}/home
+rm -rf {folder}/tmp; ln -s {canary} {folder}/tmp
+true
+"""
+
+
+def test_a_command_cannot_touch_what_the_worker_works_with(checkout: Checkout, canary: Path) -> None:
+    """Its git directories, its other checkouts, the record of who made the sandbox, the folders' places."""
+    if checkout.sandbox.isolation.level == PROCESS:
+        return  # which says of itself that it keeps honest programs apart alone
+    sandbox = checkout.sandbox
+    before = sorted(path.name for path in sandbox.root.iterdir())
+    run(checkout, PLANT.format(root=sandbox.root, folder=checkout.folder, canary=canary))
+    assert sorted(path.name for path in sandbox.root.iterdir()) == before
+    assert sorted(p.name for p in checkout.folder.iterdir()) == ["checkout", "home", "tmp"]
+    assert not any(path.is_symlink() for path in checkout.folder.iterdir())
+    (checkout.path / "new.txt").write_text("new\n")
+    assert b"new.txt" in checkout.diff()
+    assert sandbox.checkout("verify").path.is_dir()
+    assert sorted(path.name for path in canary.iterdir()) == ["secret"]
 
 
 def test_walls_cannot_be_taken_down_from_inside(checkout: Checkout, canary: Path) -> None:

@@ -183,3 +183,12 @@ def test_capped_output_keeps_both_ends_exactly() -> None:
     assert output.value() == b"0123456789"
     output.feed(b"abcdefghijklmnopqrstuvwxyz")
     assert output.value() == "01234\n[… 26 bytes left out …]\nvwxyz".encode()
+
+
+def test_a_command_that_cannot_be_started_leaves_no_descriptor(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    too_long = {"PATH": os.defpath, "LONG": "x" * (200 << 10)}
+    command = Command(argv=["true"], cwd=tmp_path, env=too_long, marker="m", timeout_seconds=5)
+    with pytest.raises(OSError, match="too long"):
+        run_command(command)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

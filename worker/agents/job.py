@@ -30,8 +30,13 @@ class Job:
     preset: str = ""
     model: str = ""
     options: Sequence[str] = ()
+    instruction_file: Path = Path(os.devnull)
     feedback_file: Path = Path(os.devnull)
     report_file: Path = Path(os.devnull)
+
+
+#: Bytes.
+MOST_IN_VARIABLE = 100_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,9 @@ def command_argv(command: Any) -> list[str]:
 
 def common_environment(job: Job) -> dict[str, str]:
     return {
-        "AGENT_INSTRUCTION": job.instruction,
+        # Linux takes 128 KiB for a variable; the file has all of it.
+        "AGENT_INSTRUCTION": job.instruction.encode()[:MOST_IN_VARIABLE].decode(errors="ignore"),
+        "AGENT_INSTRUCTION_FILE": str(job.instruction_file),
         "AGENT_FEEDBACK_FILE": str(job.feedback_file),
         "AGENT_REPORT_FILE": str(job.report_file),
         "AGENT_ATTEMPT": str(job.attempt),

@@ -46,7 +46,7 @@ def call_agent(session: RunSession, checkout: Checkout) -> None:
     kind = str(session.resume.contract.agent.get("kind") or "script")
     pending = next((s for s in session.resume.pending if s.get("tool") == kind), None)
     operation_id, arguments = _announce(session, kind, pending)
-    exchange = checkout.sandbox.new_folder("exchange")
+    exchange = checkout.new_exchange()
     job = _job(session, arguments, exchange)
     try:
         invocation = invoke(kind, job)
@@ -135,18 +135,21 @@ def _job(session: RunSession, arguments: Json, exchange: Path) -> Job:
     resume = session.resume
     feedback_file = exchange / "feedback.json"
     feedback_file.write_text(as_text(resume.feedback), encoding="utf-8", errors="replace")
+    instruction, instruction_file = resume.instruction_in_force(), exchange / "instruction.txt"
+    instruction_file.write_text(instruction, encoding="utf-8", errors="replace")
     agent = resume.contract.agent
     return Job(
         command=arguments.get("command") or agent.get("command"),
         preset=str(agent.get("preset") or ""),
         model=str(agent.get("model") or (session.config.model if agent.get("preset") else "")),
         options=tuple(agent.get("options") or ()),
-        instruction=resume.instruction_in_force(),
+        instruction=instruction,
         instructions=resume.instructions,
         feedback=resume.feedback,
         hints=resume.hints,
         attempt=resume.attempt,
         repair=session.repair_round,
+        instruction_file=instruction_file,
         feedback_file=feedback_file,
         report_file=exchange / "report.md",
     )

@@ -110,15 +110,18 @@ def set_up(session: RunSession, checkout: Checkout) -> None:
     )
 
 
-def run_setup(session: RunSession, checkout: Checkout) -> tuple[str, Result] | None:
-    """One setup command after the other; the first that failed, its output masked, or None."""
+def run_setup(session: RunSession, checkout: Checkout, *, secrets: bool = True) -> tuple[str, Result] | None:
+    """One setup command after the other; the first that failed, its output masked, or None.
+
+    ``secrets``: with the variables named for setup; never over files that an agent wrote.
+    """
     config = session.config
     for line in session.resume.contract.setup:
         session.boundary()
         command = checkout.command(
             ["/bin/sh", "-c", line],
             cwd=working_directory(session, checkout),
-            env=checkout.environment(config.variables(config.setup_env)),
+            env=checkout.environment(config.variables(config.setup_env) if secrets else None),
             network=True,
             timeout_seconds=session.resume.timeout("command", config.setup_seconds),
             kill_after_seconds=config.kill_after_seconds,

@@ -65,13 +65,17 @@ def _baseline(session: RunSession, sandbox: Sandbox) -> list[Json]:
 
 def _check_patch(session: RunSession, sandbox: Sandbox, patch: Artifact) -> list[Check]:
     checkout = sandbox.checkout("verify")
+    if session.config.setup_env:
+        # What needs secrets is done while nothing of the agent's is there yet.
+        set_up(session, checkout)
+        sandbox.look_at(checkout.path).write_files()
     try:
         checkout.apply(session.leased.download(patch.id))
     except GitError as error:
         raise RunFailure(
             "VERIFICATION_FAILED", "patch_does_not_apply", str(error), retryable=False
         ) from error
-    failed_setup = run_setup(session, checkout)
+    failed_setup = run_setup(session, checkout, secrets=False)
     if failed_setup:
         # It worked on the base: the patch broke it, and the agent is told like of any check.
         line, result = failed_setup

@@ -1,8 +1,8 @@
 """A run's own folder: checkouts at the base commit, homes, and everything beside them.
 
     runs/<id>/owner.json   which process made it, so that orphans can be told
-              agent/       checkout and home of the agent
-              verify/ …    the same for a verification, never the agent's folder
+              agent/       checkout, home, exchange-2 … of the agent: all that its commands may write
+              verify/ …    the same for a verification, never the agent's folders
               git-1/ …     git directories, one per look, trusted because always new
 
 Isolation "process" is an own session, environment and home, and bounded resources; the file system
@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from worker.client.protocol import Repository
 from worker.sandbox.git import GitError, Mirror, Tree
@@ -33,6 +34,7 @@ from worker.sandbox.process import KILL_AFTER_SECONDS, Command, Limits, end_mark
 logger = logging.getLogger("worker")
 
 OWNER_FILE = "owner.json"
+LARGEST_OWNER = 10_000
 # A folder without an owner file is one that is being made, or was while its maker died.
 HALF_MADE_SECONDS = 3600.0
 
@@ -52,6 +54,7 @@ class Checkout:
     sandbox: Sandbox
     folder: Path
     excluded: frozenset[str] = frozenset()
+    exchange: Path | None = None  #: files that pass between the worker and the agent in one call
 
     @property
     def path(self) -> Path:
@@ -60,6 +63,16 @@ class Checkout:
     @property
     def home(self) -> Path:
         return self.folder / "home"
+
+    @property
+    def tmp(self) -> Path:
+        """What commands see as /tmp, where they see one of their own."""
+        return self.folder / "tmp"
+
+    def new_exchange(self) -> Path:
+        """An empty folder for one call; what an earlier call left is in another."""
+        self.exchange = self.sandbox.new_folder("exchange", at=self.folder)
+        return self.exchange
 
     def directory(self, relative: str) -> Path:
         """A folder of the checkout. Raises PathOutside."""
@@ -107,7 +120,9 @@ class Checkout:
             kill_after_seconds=kill_after_seconds,
             limits=self.sandbox.limits,
             disk=self.sandbox.root,
-            walls=self.sandbox.isolation.walls(self.sandbox.root, self.home / "tmp", network=network),
+            walls=self.sandbox.isolation.walls(
+                [self.path, self.home, *([self.exchange] if self.exchange else [])], self.tmp, network=network
+            ),
         )
 
     def apply(self, patch: bytes) -> None:
@@ -179,12 +194,14 @@ class Sandbox:
         )
 
     def checkout(self, name: str) -> Checkout:
-        """A clean checkout under this name; an older one of the name is gone afterwards."""
-        folder = self.root / name
-        remove_tree(folder)
-        made = Checkout(self, folder)
-        for part in (made.path, made.home / "tmp"):
-            part.mkdir(parents=True)
+        """A clean checkout under this name; an older one of the name is gone afterwards.
+
+        Raises FileExistsError when it cannot be removed.
+        """
+        made = Checkout(self, self.root / name)
+        remove_tree(made.folder)
+        for part in (made.folder, made.path, made.home, made.home / "tmp", made.tmp):
+            part.mkdir()
         self.look_at(made.path).write_files()
         return made
 
@@ -193,9 +210,9 @@ class Sandbox:
         git_dir = self.root / f"git-{next(self._numbers)}"
         return Tree(git_dir=git_dir, work_tree=folder, mirror=self.mirror, commit=self.base_commit)
 
-    def new_folder(self, purpose: str) -> Path:
+    def new_folder(self, purpose: str, *, at: Path | None = None) -> Path:
         """An empty folder that no command has seen yet."""
-        folder = self.root / f"{purpose}-{next(self._numbers)}"
+        folder = (at or self.root) / f"{purpose}-{next(self._numbers)}"
         folder.mkdir()
         return folder
 
@@ -222,15 +239,18 @@ def sweep_orphans(work_dir: Path) -> list[str]:
 
 
 def remove_tree(path: Path) -> bool:
-    """Remove a folder whatever the modes inside it; True when it is gone."""
+    """Remove a folder whatever the modes inside it; True when it is gone. Of a link, the link alone."""
     if not os.path.lexists(path):
+        return True
+    if path.is_symlink():
+        path.unlink()
         return True
     shutil.rmtree(path, ignore_errors=True)
     if path.exists():
         for folder, _, _ in os.walk(path):
             Path(folder).chmod(stat.S_IRWXU)
         shutil.rmtree(path, ignore_errors=True)
-    return not path.exists()
+    return not os.path.lexists(path)
 
 
 def _write_owner(root: Path, *, run_id: str) -> None:
@@ -245,18 +265,30 @@ def _write_owner(root: Path, *, run_id: str) -> None:
 
 
 def _is_orphan(root: Path) -> bool:
-    try:
-        owner = json.loads((root / OWNER_FILE).read_text())
-    except (OSError, ValueError):
+    owner = _read_owner(root / OWNER_FILE)
+    if owner is None:
         try:
             return time.time() - root.stat().st_mtime > HALF_MADE_SECONDS
         except FileNotFoundError:
             return False
-    if owner["host"] != socket.gethostname():
+    if owner.get("host") != socket.gethostname():
         return False
     # The start time tells a living maker from a stranger that was given the same number.
-    alive = owner["boot"] == _boot_id() and owner["started"] == _process_started(owner["pid"])
+    alive = owner.get("boot") == _boot_id() and owner.get("started") == _process_started(owner["pid"])
     return not alive
+
+
+def _read_owner(path: Path) -> dict[str, Any] | None:
+    """What the file says; None where it is not one that a worker wrote, whatever else lies there."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            owner = json.loads(stream.read(LARGEST_OWNER))
+    except (OSError, ValueError):
+        return None
+    return owner if isinstance(owner, dict) and isinstance(owner.get("pid"), int) else None
 
 
 def _process_started(pid: int) -> str | None:

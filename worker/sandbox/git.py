@@ -173,6 +173,7 @@ def init_bare(path: Path, *, alternate: Path | None = None, sha256: bool = False
 
     Written by hand: it is made for every single look, and no template has a say in it.
     """
+    path.mkdir(parents=True)  # one that is there already was made by somebody else
     for part in ("objects/info", "refs", "info"):
         (path / part).mkdir(parents=True)
     (path / "HEAD").write_text("ref: refs/heads/main\n")

@@ -2,8 +2,8 @@
 
 `process` works everywhere. `namespace` needs user namespaces, which some machines and containers
 forbid; nothing has to be installed for it. It adds: no network in the phases that need none, a
-read-only file system but for the sandbox, and nothing to see of the worker's own files, of other
-runs, and of what usually holds credentials in a home folder.
+read-only file system but for the command's own checkout and home, and nothing to see of the worker's
+own files, of other runs, and of what usually holds credentials in a home folder.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Isolation:
     private: Sequence[Path] = ()
     private_tmp: bool = False
 
-    def walls(self, keep: Path, tmp: Path, *, network: bool) -> Walls | None:
-        """Around a command of the sandbox at `keep`; None where the level has none."""
+    def walls(self, keep: Sequence[Path], tmp: Path, *, network: bool) -> Walls | None:
+        """Around a command that may write in `keep` alone; None where the level has none."""
         if self.level != NAMESPACE:
             return None
         return Walls(
@@ -76,7 +76,7 @@ def _probe() -> str | None:
                 marker="probe",
                 timeout_seconds=PROBE_SECONDS,
                 limits=Limits(),
-                walls=Walls(keep=Path(folder).resolve()),
+                walls=Walls(keep=[Path(folder).resolve()]),
             )
         )
     return None if result.ok else result.output.decode("utf-8", "replace").strip() or "unknown reason"

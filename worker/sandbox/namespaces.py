@@ -2,11 +2,11 @@
 namespaces. Standard library only; loaded by the supervisor where walls are asked for.
 
 Inside, the command is nobody without a single capability. It sees its own processes alone; the file
-system is read-only but for its sandbox, what is named as hidden is empty, and unless it may use the
+system is read-only but for its own folders, what is named as hidden is empty, and unless it may use the
 network there is only a loopback of its own. Nested namespaces give nothing back: the kernel locks
 what was made read-only here.
 
-`Walls`, as JSON: `{"keep": folder, "hide": [paths], "tmp": folder or "", "network": bool}`.
+`Walls`, as JSON: `{"keep": [folders], "hide": [paths], "tmp": folder or "", "network": bool}`.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def build(walls: dict[str, Any]) -> None:
     """In that first process: mounts and loopback. Raises OSError."""
     _must(_libc.unshare(CLONE_NEWNS), "unshare mounts")
     # Opened now: hidden below, and a folder of the mounts before cannot be bound into these.
-    keep = os.open(walls["keep"], os.O_PATH | os.O_DIRECTORY)
-    private = os.open(walls["tmp"], os.O_PATH | os.O_DIRECTORY) if walls["tmp"] else -1
+    keep = [(path, _open(path)) for path in walls["keep"]]
+    private = _open(walls["tmp"]) if walls["tmp"] else -1
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     _read_only("/", on=True, recursive=True)
     _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -67,8 +67,9 @@ def build(walls: dict[str, Any]) -> None:
     for path in walls["hide"]:
         _hide(path)
     # Last: the sandbox may lie in what was hidden or replaced.
-    _bind(keep, walls["keep"])
-    os.close(keep)
+    for path, folder in keep:
+        _bind(folder, path)
+        os.close(folder)
     if not walls["network"]:
         _loopback_up()
 
@@ -88,6 +89,11 @@ def _hide(path: str) -> None:
         _mount("hidden", path, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0755")
     elif os.path.exists(path):  # noqa: PTH110
         _mount("/dev/null", path, None, MS_BIND)
+
+
+def _open(path: str) -> int:
+    """The folder itself, and nothing that a link in its place leads to."""
+    return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 
 def _bind(folder: int, target: str) -> None:

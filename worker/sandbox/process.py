@@ -45,9 +45,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Walls:
-    """What `namespaces.py` builds: the folder to keep writable, paths to hide, a folder to be /tmp."""
+    """What `namespaces.py` builds: folders to keep writable, paths to hide, a folder to be /tmp.
 
-    keep: Path
+    A command can neither move nor replace what is kept or is /tmp: what the worker opens there later is what
+    it made. So only such folders are kept, and never one above what the worker reads or writes by name.
+    """
+
+    keep: Sequence[Path]
     hide: Sequence[Path] = ()
     tmp: Path | None = None
     network: bool = False
@@ -189,13 +193,26 @@ def _start(command: Command) -> tuple[subprocess.Popen[bytes], IO[bytes], int]:
     """The process, its output, and the descriptor on which its status will be read."""
     read_end, write_end = os.pipe()
     output, output_end = os.pipe()
+    try:
+        process = _spawn(command, output, output_end, write_end)
+    except BaseException:
+        for descriptor in (read_end, output):
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in (write_end, output_end):
+            os.close(descriptor)
+    return process, os.fdopen(output, "rb", buffering=0), read_end
+
+
+def _spawn(command: Command, output: int, output_end: int, write_end: int) -> subprocess.Popen[bytes]:
     # A flood passes in a tenth of the time through a pipe of this size.
     fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, BLOCK_BYTES)
     head = [sys.executable, "-I", "-S", str(SUPERVISOR), json.dumps(_orders(command, write_end))]
     with tempfile.TemporaryFile() as stdin, _termination_held_back():
         stdin.write(command.stdin)
         stdin.seek(0)
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [*head, "--", *command.argv],
             cwd=command.cwd,
             env={**command.env, MARKER: command.marker},
@@ -205,15 +222,12 @@ def _start(command: Command) -> tuple[subprocess.Popen[bytes], IO[bytes], int]:
             pass_fds=(write_end,),
             start_new_session=True,
         )
-    os.close(write_end)
-    os.close(output_end)
-    return process, os.fdopen(output, "rb", buffering=0), read_end
 
 
 def _orders(command: Command, status_fd: int) -> dict[str, object]:
     limits, walls = command.limits, command.walls
     shown = walls and {
-        "keep": str(walls.keep),
+        "keep": [str(path) for path in walls.keep],
         "hide": [str(path) for path in walls.hide],
         "tmp": str(walls.tmp or ""),
         "network": walls.network,
