@@ -6,7 +6,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from django.conf import settings
@@ -19,6 +19,7 @@ from agentplatform import measures
 log = structlog.get_logger(__name__)
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
+PAGE_MAX_BYTES: Final = 2 << 20
 _QUIET = {"/healthz", "/readyz", "/metrics"}
 #: Names in addresses, and what services bind: they stand in every line of a request.
 _IDS = ("run_id", "task_id", "approval_id", "event_id")
@@ -60,6 +61,25 @@ def _tell(request: HttpRequest, status: int, seconds: float) -> None:
     log.info("request", method=request.method, path=request.path, status=status, ms=round(seconds * 1000, 1))
     call = request.resolver_match.route if request.resolver_match else "none"
     measures.answered(method=request.method or "", call=call, status=status, seconds=seconds)
+
+
+class BodyLimitMiddleware:
+    """Refuses what is larger than any page takes, before anything of it is read.
+
+    Django bounds the fields of a form and not its files, and reads both before it looks who sends them. The
+    API bounds its own bodies, endpoint by endpoint.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        length = request.META.get("CONTENT_LENGTH") or "0"
+        # What has no length is not read at all.
+        if (length.isdigit() and int(length) <= PAGE_MAX_BYTES) or request.path.startswith("/api/"):
+            return self.get_response(request)
+        text = f"This is more than the {PAGE_MAX_BYTES >> 20} MiB that a page takes."
+        return HttpResponse(text, status=413, content_type="text/plain; charset=utf-8")
 
 
 class PermissionsPolicyMiddleware:

@@ -102,6 +102,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "agentplatform.middleware.PermissionsPolicyMiddleware",
+    "agentplatform.middleware.BodyLimitMiddleware",
     "agentplatform.middleware.NulMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

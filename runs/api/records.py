@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from urllib.parse import urlsplit, urlunsplit
 
 from django.db.models import Q, QuerySet
 from rest_framework.request import Request
@@ -25,6 +24,7 @@ from runs.auth import (
 )
 from runs.domain.errors import ActorNotAllowed, Invalid, NotFound
 from runs.domain.facts import Json, stamp
+from runs.domain.places import without_login
 from runs.domain.policy import Effective
 from runs.domain.state import plain
 from runs.domain.vocabulary import PullRequestState, Role
@@ -77,7 +77,7 @@ def _repository(row: Repository, policy: Effective, spent: Decimal) -> Json:
     return {
         "id": row.pk,
         "name": row.name,
-        "url": without_password(row.url),
+        "url": without_login(row.url),
         "provider": row.provider,
         "base_branch": row.base_branch,
         "policy": {
@@ -93,16 +93,6 @@ def _repository(row: Repository, policy: Effective, spent: Decimal) -> Json:
         "created_at": stamp(row.created_at),
         "archived_at": shapes.at(row.archived_at),
     }
-
-
-def without_password(url: str) -> str:
-    """The address without what a git URL may carry as credentials."""
-    try:
-        parts = urlsplit(url)
-        has_secret = bool(parts.password) or (bool(parts.username) and parts.scheme.startswith("http"))
-    except ValueError:
-        return ""
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if has_secret else url
 
 
 # --- workers --------------------------------------------------------------------------------------
@@ -217,7 +207,7 @@ def pull_request(row: PullRequest) -> Json:
         "task_id": row.run.task_id,
         "repository": row.repository.name,
         "provider": row.provider,
-        "url": without_password(row.url),
+        "url": without_login(row.url),
         "branch": row.branch,
         "number": row.number,
         "commit_sha": row.commit_sha,

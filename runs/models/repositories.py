@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import F, Func, Value
 from django.db.models.functions import Now, Replace
 
 from agentplatform.ids import new_id
+from runs.domain.places import NO_LOGIN, has_login
 
 
 def repository_id() -> str:
@@ -133,6 +135,11 @@ class Repository(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """Whoever sees the repository sees its address."""
+        if has_login(self.url):
+            raise ValidationError({"url": NO_LOGIN})
 
 
 class Organisation(models.Model):

@@ -15,6 +15,7 @@ from runs.domain.display import Display
 from runs.domain.errors import NotFound
 from runs.domain.facts import Json
 from runs.domain.origins import Origin, origins_of, sentence_of
+from runs.domain.places import without_login
 from runs.domain.policy import Effective
 from runs.domain.vocabulary import ACTIVE
 from runs.models import Repository, Run
@@ -83,7 +84,7 @@ def _repository(row: Repository, active: int, policy: Effective) -> Json:
     return {
         "name": row.name,
         "href": reverse("repository", args=[row.name]),
-        "url": row.url,
+        "url": without_login(row.url),
         "branch": row.base_branch,
         "policy": ", ".join(level.name for level in reversed(policy.levels) if level.via != "inherited"),
         "active": f"{active:,}",
@@ -128,7 +129,7 @@ def repository_page(*, principal: Principal, name: str) -> Json:
 
 def _facts(row: Repository) -> list[Json]:
     return [
-        {"term": "Address", "text": row.url, "mono": True},
+        {"term": "Address", "text": without_login(row.url), "mono": True},
         {"term": "Provider", "text": row.provider},
         {"term": "Base branch", "text": row.base_branch, "mono": True},
         {"term": "Policy", "text": row.policy.name},

@@ -64,7 +64,9 @@ def _failure(value: str, _: Surroundings) -> Q:
 
 def _ended_on(value: str, _: Surroundings) -> Q | None:
     begin = _day(value)
-    return Q(outcome__ended_at__gte=begin, outcome__ended_at__lt=begin + timedelta(days=1)) if begin else None
+    if begin is None or begin.date() == date.max:
+        return None
+    return Q(outcome__ended_at__gte=begin, outcome__ended_at__lt=begin + timedelta(days=1))
 
 
 def _ended_since(value: str, _: Surroundings) -> Q | None:
@@ -82,9 +84,13 @@ def _sent_back(value: str, _: Surroundings) -> Q | None:
 
 def _slow(value: str, _: Surroundings) -> Q | None:
     status, _colon, text = value.partition(":")
-    if status not in list(RunStatus) or not text.isdigit() or len(text) > 9:  # noqa: PLR2004
+    if status not in list(RunStatus) or not _is_number(text) or len(text) > 9:  # noqa: PLR2004
         return None
     return Q(pk__in=_slower(status, int(text)))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def _slower(status: str, seconds: int) -> QuerySet:
@@ -179,7 +185,7 @@ def said_of(name: str, value: str) -> str:
     """A filter that came from a link, in words."""
     if name == "slow":
         status, _, seconds = value.partition(":")
-        known = status in list(RunStatus) and seconds.isdigit()
+        known = status in list(RunStatus) and _is_number(seconds)
         if not known:
             return value
         return f"{RunStatus(status).label} for {spell(timedelta(seconds=int(seconds)))} or more"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -16,6 +15,7 @@ from runs import store
 from runs.domain.commands import CONTROL_PLANE, Caller
 from runs.domain.errors import Invalid
 from runs.domain.importing import wrong_name
+from runs.domain.places import NO_LOGIN, has_login
 from runs.domain.policy import check_values
 from runs.domain.vocabulary import MACHINE_ROLES, PersonRole
 from runs.models import Person, Policy, Repository, RoleGrant, WorkerAccount
@@ -157,8 +157,8 @@ def wrong_address(url: str, provider: str) -> dict[str, list[str]]:
     wrong: dict[str, list[str]] = {}
     if not _ADDRESS.fullmatch(url):
         wrong["url"] = ["must be an address that git clones, or a folder"]
-    elif urlsplit(url).password:
-        wrong["url"] = ["must hold no password; name the file with credentials in REPOSITORY_CREDENTIALS"]
+    elif has_login(url):
+        wrong["url"] = [NO_LOGIN]
     if provider not in Repository.PROVIDERS:
         wrong["provider"] = [f"must be one of {', '.join(Repository.PROVIDERS)}"]
     return wrong

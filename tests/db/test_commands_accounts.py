@@ -86,6 +86,7 @@ def test_an_admin_of_one_repository_is_no_superuser():
         (["create_repository", "x", "--url=--upload-pack=touch"], "url: "),
         (["create_repository", "x", "--url=ext::sh -c id"], "url: "),
         (["create_repository", "x", "--url=https://a:b@host.invalid/r.git"], "no password"),
+        (["create_repository", "x", "--url=https://ghp_token@host.invalid/r.git"], "no password or token"),
         (["create_repository", "x", "--url=/r.git", "--inherits", "none"], "inherits: there is no policy"),
     ],
 )  # fmt: skip

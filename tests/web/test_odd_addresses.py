@@ -11,6 +11,7 @@ from tests import factories as make
 pytestmark = pytest.mark.django_db
 
 LISTS = (
+    "ended_on=9999-12-31", "slow=QUEUED:%C2%B2",
     "q=a%00b", "display=%00", "status=%00", "repository=%00", "worker=%00", "label=%00", "cursor=%FF%FE",
     "page=99999999999999999999", "page=-1", "limit=1e9", "ordering=status__id", "since=9999-99-99",
 )  # fmt: skip

@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.http.multipartparser import MultiPartParser
 from django.test import Client
 
 from agentplatform.clock import database_now
@@ -17,6 +19,18 @@ from tests.web.admin_forms import page_of, press
 
 pytestmark = pytest.mark.django_db
 GOOD = "secret"
+
+
+def test_a_strangers_upload_is_refused_before_anything_of_it_is_read(monkeypatch):
+    """Django reads forms before it looks who sends them, and files of any size."""
+
+    def read(_: Any) -> None:
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(MultiPartParser, "parse", read)
+    for path in ("/accounts/login/", "/tasks/new/file/", "/admin/login/"):
+        file = SimpleUploadedFile("big", b"x" * (3 << 20))
+        assert Client().post(path, {"file": file}).status_code == 413
 
 
 def _try(name: str, password: str, *, address: str = "10.0.0.1") -> Any:
