@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -137,7 +137,8 @@ def may_lack_people(repository_ids: Collection[str]) -> Q:
     """
     owned = WorkerAccount.objects.filter(owner__isnull=False).select_related("owner")
     owners = {account.owner.person_key for account in owned if account.owner}
-    rewritten = Q(Exists(Instruction.objects.filter(task=OuterRef("task_id"), number__gt=1)))
+    others = Instruction.objects.filter(task=OuterRef("task_id"), author__isnull=False)
+    rewritten = Q(Exists(others.exclude(author=OuterRef("task__created_by"), number=1)))
     found = Q(pk__in=[])
     for repository_id, deciders in _deciders(set(repository_ids)).items():
         asked = Q(task__created_by_id__in=deciders) | Q(task__created_by__same_person_as_id__in=deciders)
@@ -147,37 +148,45 @@ def may_lack_people(repository_ids: Collection[str]) -> Q:
     return found
 
 
-# --- authors: who asked, who wrote the instruction in force, who owns the agent -------------------
+# --- authors: who asked, who wrote what was worked from, who owns the agent ------------------------
 
 
 def _authors(requests: Iterable[ApprovalRequest]) -> dict[str, dict[str, list[str]]]:
     requests = list(requests)
-    writers = _writers({request.task_id for request in requests})
+    written = _instructions({request.task_id for request in requests})
     owners = _owners({request.run_id for request in requests})
     found: dict[str, dict[str, list[str]]] = {}
     for request in requests:
+        creator = request.task.created_by.person_key
         mine: dict[str, list[str]] = defaultdict(list)
-        mine[request.task.created_by.person_key].append("asked for this task")
-        number = _instruction_no(request)
-        writer = writers.get((request.task_id, number))
-        if number > 1 and writer:
-            mine[writer].append(f"wrote the instruction in force (number {number})")
+        mine[creator].append("asked for this task")
+        for number, writer in _in_force(request, written.get(request.task_id, ())):
+            if number > 1 or writer != creator:
+                mine[writer].append(f"wrote the instruction in force (number {number})")
         for owner, names in owners.get(request.run_id, {}).items():
             mine[owner].append(f"own the agent's account {', '.join(sorted(names))}")
         found[request.pk] = dict(mine)
     return found
 
 
-def _instruction_no(request: ApprovalRequest) -> int:
-    """The instruction in force; a query over many rows brings it along, not whole states of runs."""
-    known = request.__dict__.get("instruction_no")
-    return int(known if known is not None else request.run.state.get("instruction_no", 1))
+def _in_force(
+    request: ApprovalRequest, written: Sequence[tuple[int, datetime, str]]
+) -> Iterable[tuple[int, str]]:
+    """Number and writer of the instruction that what is shown was made from, and of those that came since: a
+    later one frees nobody."""
+    known = [number for number, at, _ in written if at <= request.requested_at]
+    first = max(known, default=1)
+    return [(number, writer) for number, _, writer in written if number >= first and writer]
 
 
-def _writers(task_ids: set[str]) -> dict[tuple[str, int], str]:
-    rows = Instruction.objects.filter(task_id__in=task_ids, number__gt=1, author__isnull=False)
-    known = rows.select_related("author").only("task_id", "number", "author__same_person_as")
-    return {(row.task_id, row.number): row.author.person_key for row in known if row.author}
+def _instructions(task_ids: set[str]) -> dict[str, list[tuple[int, datetime, str]]]:
+    """Task id → number, moment and writer of each instruction, "" where it was nobody's; in their order."""
+    rows = Instruction.objects.filter(task_id__in=task_ids).select_related("author").order_by("number")
+    found: dict[str, list[tuple[int, datetime, str]]] = defaultdict(list)
+    for row in rows.only("task_id", "number", "created_at", "author__same_person_as"):
+        writer = row.author.person_key if row.author else ""
+        found[row.task_id].append((row.number, row.created_at, writer))
+    return found
 
 
 def _owners(run_ids: set[str]) -> dict[str, dict[str, set[str]]]:

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.db.models import Q, QuerySet
-from django.db.models.fields.json import KeyTextTransform
 
 from agentplatform.clock import database_now
 from approvals.models import ApprovalRequest
@@ -199,8 +198,7 @@ def _open(principal: Principal) -> QuerySet[ApprovalRequest]:
 
 def _in_brief(rows: QuerySet[ApprovalRequest]) -> QuerySet[ApprovalRequest]:
     """The rows with what the rules read, without the states of their runs and tasks."""
-    brief = rows.select_related(None).select_related(*BRIEFLY).only(*COLUMNS)
-    return brief.annotate(instruction_no=KeyTextTransform("instruction_no", "run__state"))
+    return rows.select_related(None).select_related(*BRIEFLY).only(*COLUMNS)
 
 
 def _own(principal: Principal) -> Q:

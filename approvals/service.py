@@ -16,6 +16,7 @@ from runs.auth import Action, Principal, require
 from runs.domain.commands import Command
 from runs.domain.errors import Invalid, NotAllowedNow
 from runs.domain.facts import Json
+from runs.domain.secrets import without_secrets
 from runs.domain.vocabulary import DecisionWord, Ev, Gate
 from runs.models import Artifact, Person
 
@@ -63,7 +64,9 @@ def approval_decide(
     ``ApprovalClosed``, ``ApprovalForbidden`` (why), ``GuardFailed``, ``NotAllowedNow``.
     """
     word = _word(decision)
-    said_in_full = _with_remarks(approval_id, comment, remarks, by)
+    # What is kept and shown, as every event: reviewers quote what a scan found.
+    said_in_full = without_secrets(_with_remarks(approval_id, comment, remarks, by))
+    arguments, budget = without_secrets(arguments), without_secrets(budget)
     asked = Asked(word, version, subject_sha256, said_in_full, arguments, budget, override, unread, key)
     with transaction.atomic():
         desk = sit_down(approval_id, by)
@@ -160,7 +163,7 @@ def approval_waive(
 
     Raises as ``approval_decide`` does, and ``PermissionDenied`` for those who may not waive.
     """
-    reason = reason.strip()
+    reason = without_secrets(reason.strip())
     if not reason or len(reason) > MAX_REASON or "\x00" in reason:
         raise Invalid({"reason": [f"say why, in 1 to {MAX_REASON} characters"]})
     with transaction.atomic():

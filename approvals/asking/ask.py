@@ -47,7 +47,8 @@ def ask(approval_id: str) -> None:
             return
         held.owners = owners.to_json()
         held.save(update_fields=["owners"])
-        turn_to(held, owners.people, cause="asked")
+        if held.assigned is None and not held.asked.exists():  # somebody was quicker: their word stands
+            turn_to(held, owners.people, cause="asked")
 
 
 def open_request(approval_id: str) -> ApprovalRequest | None:
@@ -75,14 +76,15 @@ def choose(request: ApprovalRequest, candidates: Reasons, now: datetime) -> Turn
     stand-in decides as who they are."""
     found = eligible_people(request)
     eligible = found.people
-    base = [(eligible[p.person_key], why) for p, why in candidates if p.person_key in eligible]
+    asked = {p.person_key: why for p, why in reversed(candidates) if p.person_key in eligible}
+    base = [(eligible[key], why) for key, why in reversed(asked.items())]
     away = absences_of(set(eligible), now)
     turn = Turn([(person, why, None) for person, why in base])
     for person, why in base:
         absence = away.get(person.person_key)
         if absence is None:
             turn.told[person] = why
-        elif (other := _stand_in(absence, eligible, away)) and other not in dict(base):
+        elif (other := _stand_in(absence, eligible, away)) and other not in {who for who, _, _ in turn.asked}:
             said = stand_in_words(absence)
             turn.asked.append((other, said, person))
             turn.told.setdefault(other, said)

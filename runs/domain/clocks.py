@@ -11,7 +11,8 @@ from runs.domain.contract import timeout_seconds
 from runs.domain.facts import moment
 from runs.domain.outgoing import has_limits, is_kept_in
 from runs.domain.state import RunState
-from runs.domain.vocabulary import CLAIMABLE, Directive, RunStatus
+from runs.domain.table import cell
+from runs.domain.vocabulary import CLAIMABLE, Directive, Ev, RunStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,13 @@ def _working(state: RunState, contract: Mapping[str, Any], policy: Mapping[str, 
     if scope := _grace(state):
         since = moment((state.directive_info or {})["at"])
         yield _deadline(scope, since, timeout_seconds(scope, contract, policy))
+    if scope == "cancel":
+        return  # nothing else decides how a run ends that somebody cancelled
     limit = int(state.budget.get("max_duration_seconds", 0))
     if limit and state.active_since and not state.pr_begun:
         since = moment(state.active_since)
         yield Deadline("run", since + timedelta(seconds=limit - state.used["active_seconds"]), since, limit)
-    for call in state.pending.values():
+    for call in state.pending.values() if cell(Ev.TOOL_COMPLETED, state.run_status) else ():
         seconds = timeout_seconds("step", contract, policy)
         # A call that waited for a person, or for a taker, has run only since this lease began.
         since = moment(max(call["requested_at"], state.active_since))

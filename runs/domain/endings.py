@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from runs.domain.commands import Context, Draft, NextRun
-from runs.domain.facts import Event, Json, stamp
-from runs.domain.retry import BLOCK, NEW_RUN, PERSON, REASONS, Retry, decide_retry
+from runs.domain.facts import POLICY, Event, Json, stamp
+from runs.domain.retry import BLOCK, NEW_RUN, NONE, PERSON, REASONS, Retry, decide_retry
 from runs.domain.state import RunState
-from runs.domain.vocabulary import Ev, FailureCategory, Role, RunStatus
+from runs.domain.vocabulary import Directive, Ev, FailureCategory, Role, RunStatus
 
 S, F = RunStatus, FailureCategory
 Follow = Iterator[Draft | NextRun]
@@ -43,6 +43,10 @@ def after_the_end(state: RunState, event: Event, context: Context) -> Follow:
     if state.status not in (S.FAILED, S.EXPIRED) or context.history is None:
         return
     failure = state.failure
+    if _is_called_off(state):  # however it ended: what people stopped is not begun anew
+        found = Retry(NONE, "final_cancel", {"directive": str(state.directive)})
+        yield from _retry(state, context, found)
+        return
     if state.status == S.EXPIRED:
         scope = (state.expiration or {}).get("scope")
         summary = f"The {scope} clock ran out."
@@ -57,6 +61,13 @@ def after_the_end(state: RunState, event: Event, context: Context) -> Follow:
         dice=context.dice,
     )
     yield from _retry(state, context, found)
+
+
+def _is_called_off(state: RunState) -> bool:
+    """Whether somebody asked it to stop or to finish up; policy asks the latter where a log is full."""
+    by = (state.directive_info or {}).get("by")
+    wound_down = state.directive == Directive.WIND_DOWN and by != POLICY.name
+    return wound_down or state.directive == Directive.CANCEL
 
 
 def _retry(state: RunState, context: Context, found: Retry) -> Follow:

@@ -108,7 +108,7 @@ def _after_attempt(state: RunState, event: Event, context: Context) -> Follow:
     if event.payload["outcome"] == "succeeded" or state.is_terminal:
         return
     ended = state.attempts_failed + state.attempts_aborted
-    if state.directive == Directive.WIND_DOWN:
+    if state.directive in (Directive.WIND_DOWN, Directive.CANCEL):
         yield _cancel(state, cleanup="unknown")
     elif ended >= int(state.budget.get("max_attempts", 2)):
         yield fail(state, event.payload["failure"])

@@ -157,7 +157,9 @@ def _contract(state: TaskState, event: Event) -> None:
     state.contract = contract
     state.priority, state.labels = contract["priority"], contract["labels"]
     state.created_at = state.created_at or event.recorded_at
-    state.instructions = [_instruction(1, contract["instruction"], event)]
+    if [entry["text"] for entry in state.instructions] != [contract["instruction"]]:
+        # Whoever leaves the words as they are did not write them.
+        state.instructions = [_instruction(1, contract["instruction"], event)]
 
 
 def _instruction(number: int, text: str, event: Event) -> Json:

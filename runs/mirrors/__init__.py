@@ -13,12 +13,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+
+import structlog
 
 from runs.domain.patch import AmbiguousPatch, NotAPatch, PatchFile, read_patch
 from runs.domain.patch.reading import GitWord
 from runs.mirrors.process import DEFAULT_TIMEOUT, GitFailed, GitTimeout, checked, run_git, said
 from runs.mirrors.scratch import Scratch, TreeChange
+
+log = structlog.get_logger(__name__)
 
 __all__ = [
     "CommitMissing",
@@ -203,6 +208,7 @@ class Mirror:
             if not self._exists():
                 form = f"--object-format={self._object_format(timeout)}"
                 checked(run_git("init", "--quiet", "--bare", "--template=", form, "--", str(self.path)))
+            self._remove_stale_locks()
             checked(
                 run_git(
                     "fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
@@ -210,6 +216,12 @@ class Mirror:
                     git_dir=self.path, env=self.login(), timeout=timeout,
                 )
             )  # fmt: skip
+
+    def _remove_stale_locks(self) -> None:
+        """Whoever writes refs here is alone: a lock of git's is of one that was killed, and stops others."""
+        for lock in chain(self.path.glob("*.lock"), self.path.glob("refs/**/*.lock")):
+            log.warning("mirror_lock_removed", lock=lock.name)
+            lock.unlink(missing_ok=True)
 
     def _object_format(self, timeout: float) -> str:
         """By what the repository names its objects; an empty one is taken for the usual kind."""

@@ -34,13 +34,14 @@ class Heart:
 
     def _beat(self) -> None:
         run_id, token = self._claim.run.pk, self._claim.token
-        try:
-            while not self._stop.wait(self._interval):
+        while not self._stop.wait(self._interval):
+            try:
                 leases.lease_heartbeat(principal=self._principal, run_id=run_id, token=token)
-        except Refusal as refusal:
-            # What is under way ends by itself; its result is refused, and the next holder finds it.
-            log.warning("lease_not_renewed", run_id=run_id, code=refusal.code)
-        except Exception:
-            log.exception("heartbeat_failed", run_id=run_id)
-        finally:
-            connection.close()
+            except Refusal as refusal:
+                # What is under way ends by itself; its result is refused, and the next holder finds it.
+                log.warning("lease_not_renewed", run_id=run_id, code=refusal.code)
+                break
+            except Exception:
+                log.exception("heartbeat_failed", run_id=run_id)
+                connection.close()  # the next beat gets another, and the lease outlasts some that failed
+        connection.close()

@@ -19,6 +19,7 @@ from runs.domain.errors import (
     NotAllowedNow,
 )
 from runs.domain.facts import CONTROL_PLANE, Actor, Json, fingerprint, stamp
+from runs.domain.secrets import without_secrets
 from runs.domain.tasks import TaskState
 from runs.domain.vocabulary import TASK_FINAL, Ev, Role, TaskEv, TaskStatus
 from runs.models import Campaign, Repository, Run, Task
@@ -126,6 +127,7 @@ def task_edit(*, task_id: str, data: Mapping[str, Any], by: Caller) -> Task:
         raise Invalid(wrong)
     now = database_now()
     if task.status == TaskStatus.DRAFT:
+        contract["base_branch"] = contract["base_branch"] or task.repository.base_branch
         facts = {"repository_id": task.repository_id}
         store.append_task(
             task,
@@ -277,7 +279,7 @@ def task_archive_after(*, task_id: str, by: Caller) -> Task:
 @transaction.atomic
 def instruction_add(*, task_id: str, text: str, by: Caller) -> int:
     """A further instruction for an unfinished task; its run knows it at once. Returns its number."""
-    task = _locked_with_run(task_id)
+    task, text = _locked_with_run(task_id), without_secrets(text)
     event = store.append_task(
         task,
         TaskEv.INSTRUCTION_ADDED,

@@ -208,6 +208,43 @@ def test_the_author_of_the_instruction_in_force_cannot_approve():
     decide(request, reviewer())
 
 
+def test_a_later_instruction_frees_nobody():
+    holder, request = waiting()
+    carol = reviewer("carol")
+    decide(request, carol, "request_changes", comment="smaller")
+    make.drive(make.claim(holder.machine, holder.run), WAITING)
+    request = open_request(holder)
+    sam = auth.of_person(make.person(P.OPERATOR)).caller
+    service.instruction_add(task_id=request.task_id, text="And faster.", by=sam)
+    with pytest.raises(ApprovalForbidden, match="wrote the instruction in force"):
+        decide(request, carol)
+
+
+def test_whoever_rewrote_a_draft_cannot_approve_what_came_of_it_and_a_new_label_writes_nothing():
+    rita, otto = reviewer("rita"), reviewer("otto")
+    draft = make.task(submit=False)
+    service.task_edit(task_id=draft.pk, data={"instruction": "Do mine."}, by=auth.of_person(rita).caller)
+    service.task_edit(task_id=draft.pk, data={"labels": ["mine"]}, by=auth.of_person(otto).caller)
+    service.task_submit(task_id=draft.pk, by=auth.of_person(draft.created_by).caller)
+    run = Task.objects.get(pk=draft.pk).latest_run_id
+    holder = make.claim(make.worker(), Run.objects.get(pk=run))
+    make.drive(holder, WAITING)
+    request = open_request(holder)
+    with pytest.raises(ApprovalForbidden, match="wrote the instruction in force"):
+        decide(request, rita)
+    decide(request, otto)
+
+
+def test_a_secret_that_a_reviewer_quotes_is_kept_nowhere():
+    _, request = waiting()
+    secret = "ghp_" + "a1B2" * 9
+    outcome = decide(request, reviewer(), "request_changes", comment=f"Remove {secret}.")
+    assert secret not in outcome.decision.comment
+    task = Task.objects.get(pk=request.task_id)
+    kept = [*task.instructions.values_list("text", flat=True), *map(str, task.events.values("payload"))]
+    assert not any(secret in text for text in kept)
+
+
 def test_the_owner_of_the_agent_cannot_approve():
     owner = reviewer("owner")
     machine = make.worker(name="eu-3")

@@ -131,6 +131,26 @@ def test_who_stands_in_is_asked_by_their_own_rights(where):
     assert "stand in for" in Notice.objects.get(subject=request.pk, person=bob).why
 
 
+def test_who_stands_in_for_several_is_asked_once(where):
+    ann, bob, cho = reviewers(where, "ann", "bob", "cho")
+    own(where, ann, bob)
+    away(ann, cho)
+    away(bob, cho)
+    request = asked_request(where)
+    assert told(request.pk) == {cho.username}
+    assert in_turn(request, cho) == [True]
+
+
+def test_an_assignment_before_the_owners_were_found_stands(where):
+    ann, bob, cho = reviewers(where, "ann", "bob", "cho")
+    own(where, ann)
+    _, request = waiting(where=where)
+    approval_assign(approval_id=request.pk, to=bob.username, by=auth.of_person(cho))
+    outbox.relay()
+    assert asked(request) == {bob.username}
+    assert in_turn(request, ann, bob) == [False, True]
+
+
 def test_standing_in_gives_no_right_and_no_second_vote(where):
     viewer = make.person(PersonRole.VIEWER, repository=where)
     ann, bob = reviewers(where, "ann", "bob")

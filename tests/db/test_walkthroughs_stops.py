@@ -21,7 +21,7 @@ from runs.domain.vocabulary import (
     Role,
     RunStatus,
 )
-from tests.driver import Driver, contract_of
+from tests.driver import Driver, contract_of, failure_of
 
 pytestmark = pytest.mark.django_db
 
@@ -62,6 +62,24 @@ def test_a_cancelled_run_whose_worker_died_ends_with_cleanup_unknown():
     driver.lose_lease()
     assert driver.state.status == S.CANCELLED
     assert (driver.state.cleanup or {})["cleanup"] == "unknown"
+
+
+@pytest.mark.parametrize("directive", [Ev.CANCEL_REQUESTED, Ev.WIND_DOWN_REQUESTED])
+def test_what_people_stopped_is_not_begun_anew_however_it_ends(directive: Ev):
+    driver = Driver.at(S.EXECUTING, budget={"max_attempts": 1})
+    driver.direct(directive)
+    driver.post(
+        Ev.ATTEMPT_FINISHED,
+        {"outcome": "failed", "failure": failure_of("INFRASTRUCTURE")},
+        role=Role.CONTROL_PLANE,
+    )
+    assert driver.state.status == S.CANCELLED
+    assert driver.task.status == "CANCELLED"
+    other = Driver.at(S.EXECUTING)
+    other.direct(Ev.WIND_DOWN_REQUESTED)
+    other.post(Ev.NON_RETRYABLE_FAILURE, {"failure": failure_of("INFRASTRUCTURE")})
+    assert (other.state.status, other.task.runs_made) == (S.FAILED, 1)
+    assert other.types()[-1] == Ev.RETRY_DECLINED
 
 
 def test_a_cancelled_run_is_not_stopped_by_what_it_cost():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from runs import service
 from runs.domain.errors import (
     BudgetExhausted,
     NotAllowedNow,
@@ -19,9 +20,20 @@ from runs.domain.vocabulary import (
     Role,
     RunStatus,
 )
-from tests.driver import Driver, failure_of
+from tests.driver import Driver, contract_of, failure_of
 
 pytestmark = pytest.mark.django_db
+
+
+def test_a_draft_whose_branch_is_emptied_is_on_the_repositorys_own():
+    driver = Driver.prepared()
+    task, _ = service.task_create(
+        data=contract_of(submit=False, base_branch="next"), repository=driver.repository, by=driver.human
+    )
+    for empty in ("", None):
+        edited = service.task_edit(task_id=task.pk, data={"base_branch": empty}, by=driver.human)
+        assert edited.contract["base_branch"] == "main"
+
 
 S = RunStatus
 

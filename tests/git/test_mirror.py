@@ -275,3 +275,14 @@ def test_many_at_once_fetch_and_read_one_mirror(remote, tmp_path):
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(work, range(8)))) == 1
+
+
+def test_a_lock_of_a_git_that_was_killed_stops_nobody(remote, tmp_path):
+    remote.commit([("a.txt", "100644", b"a\n")])
+    mirror = mirror_of(remote, tmp_path)
+    for name in ("refs/heads/main.lock", "packed-refs.lock"):
+        (mirror.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (mirror.path / name).touch()
+    commit = remote.commit([("a.txt", "100644", b"b\n")], on=mirror.resolve("main"))
+    mirror.fetch(branch="main")
+    assert mirror.resolve("main") == commit

@@ -92,6 +92,20 @@ def test_a_begun_pull_request_has_no_clock_that_could_end_it():
     assert scopes == {"attempt"}, "which withdraws the lease alone"
 
 
+def test_a_cancelled_run_ends_by_its_worker_or_by_the_time_it_has_for_that():
+    spent = held(
+        S.EXECUTING, attempt={**ATTEMPT, "started_at": at(-9_000)}, pending={"op": CALL}, **asked("cancel")
+    )
+    assert [one.scope for one in clocks.deadlines(spent, normalise({}), DEFAULTS)] == ["cancel"]
+    asking = held(S.PR_CREATING, pr_begun=True, **asked("cancel"))
+    assert [one.scope for one in clocks.deadlines(asking, normalise({}), DEFAULTS)] == ["attempt"]
+
+
+def test_a_call_that_nobody_reported_keeps_no_later_clock_from_running_out():
+    left = held(S.PR_CREATING, pr_begun=True, pending={"op": CALL})
+    assert [one.scope for one in clocks.deadlines(left, normalise({}), DEFAULTS)] == ["attempt"]
+
+
 @pytest.mark.parametrize("scope", [*TIMEOUTS, "lease", "heartbeat"])
 def test_each_is_a_setting_of_policy_and_contract_and_a_contract_only_shortens(scope):
     default = timeout_seconds(scope, normalise({}), DEFAULTS)
