@@ -63,6 +63,13 @@ def _tell(request: HttpRequest, status: int, seconds: float) -> None:
     measures.answered(method=request.method or "", call=call, status=status, seconds=seconds)
 
 
+def client_address(request: HttpRequest) -> str:
+    """Whose request it is. Behind a proxy that is believed, the last hop that it names: the caller may have
+    written what stands before that."""
+    named = request.headers.get("X-Forwarded-For", "") if settings.TRUST_PROXY_HEADERS else ""
+    return named.rpartition(",")[2].strip()[:64] or request.META.get("REMOTE_ADDR", "")
+
+
 class BodyLimitMiddleware:
     """Refuses what is larger than any page takes, before anything of it is read.
 

@@ -223,6 +223,7 @@ AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
 # Name and address together: nobody can lock a colleague out from elsewhere. A name that does not exist counts
 # and locks like one that does, so the answers are the same.
+AXES_CLIENT_IP_CALLABLE = "agentplatform.middleware.client_address"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_VERBOSE = False
 AXES_LOCKOUT_TEMPLATE = "accounts/locked.html"
@@ -238,7 +239,8 @@ SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]  # asked on t
 SECURE_HSTS_SECONDS = env.number("SECURE_HSTS_SECONDS") if PRODUCTION else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = PRODUCTION
 SECURE_REFERRER_POLICY = "same-origin"
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("TRUST_PROXY_HEADERS") else None
+TRUST_PROXY_HEADERS = env.flag("TRUST_PROXY_HEADERS")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUST_PROXY_HEADERS else None
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

@@ -77,7 +77,11 @@ ENVIRONMENT = (
     Variable("OIDC_CLIENT_SECRET", "", "The secret that the provider gave it"),
     Variable("OIDC_NAME", "your company", "What the sign-in page calls the provider"),
     Variable("SECOND_FACTORS", "false", "Offer people a second factor, an authenticator app; an extra"),
-    Variable("TRUST_PROXY_HEADERS", "false", "Believe X-Forwarded-Proto of the proxy in front"),
+    Variable(
+        "TRUST_PROXY_HEADERS",
+        "false",
+        "Believe X-Forwarded-Proto and -For of the proxy in front",
+    ),
     Variable("SECURE_HSTS_SECONDS", "31536000", "How long browsers must insist on HTTPS (production)"),
     Variable(
         "PROMETHEUS_MULTIPROC_DIR",

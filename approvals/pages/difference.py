@@ -36,7 +36,10 @@ def diff_of(review: Review, look: Look, remarks: Sequence[Draft] = ()) -> Json |
 
 def concern_of(review: Review) -> Concern:
     """Which paths come first, and which files the request before showed as they are now."""
-    known = patch_heads(review.before_subject) if review.before_subject else ()
+    try:
+        known = patch_heads(review.before_subject) if review.before_subject else ()
+    except (OSError, PatchRefused):  # it cannot be read any more: then nothing of it is known
+        known = ()
     return Concern(
         frozenset(review.risky), frozenset(review.unplanned), frozenset(head.digest for head in known)
     )

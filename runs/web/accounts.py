@@ -18,6 +18,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from agentplatform.clock import database_now
+from agentplatform.middleware import client_address
 from agentplatform.sign_in import PROVIDER
 from runs import service
 from runs.domain.vocabulary import PersonRole
@@ -60,7 +61,7 @@ def _provider_address() -> str:
 def remember_where(*, request: HttpRequest, **_: Any) -> None:
     """Receiver of `user_logged_in`: what the list of sessions shows, so that a strange one is recognised."""
     request.session[BEGUN_AT] = database_now().isoformat()
-    request.session[ADDRESS] = request.META.get("REMOTE_ADDR", "")[:64]
+    request.session[ADDRESS] = client_address(request)[:64]
     request.session[BROWSER] = request.headers.get("User-Agent", "")[:200]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,6 +191,14 @@ def test_the_next_patch_shows_which_instructions_are_met_and_what_is_new(client,
     older = text(page(client, old))
     assert "bob requested changes" in older
     assert "Review the newer request" in older
+
+
+def test_a_request_is_shown_though_the_patch_before_it_is_lost(client, carol, settings):
+    old, new = sent_back_and_again(client, instructions_met={"1": True, "2": False})
+    sha256 = Artifact.objects.get(pk=old.subject["id"]).sha256
+    (Path(settings.ARTIFACT_DIR) / sha256[:2] / sha256).unlink()
+    client.force_login(carol)
+    assert client.get(f"/approvals/{new.pk}/").status_code == 200
 
 
 def test_a_decision_on_a_replaced_patch_shows_the_new_one_with_the_comment_in_its_form(client, carol):

@@ -53,6 +53,21 @@ def test_an_unknown_name_is_answered_and_locked_like_a_known_one():
     assert known.status_code == 429
 
 
+def test_behind_a_proxy_that_is_believed_each_address_is_locked_by_itself(settings):
+    make.person(PersonRole.VIEWER, name="vera")
+
+    def attempt(password: str, said: str) -> int:
+        headers = {"X-Forwarded-For": said}
+        data = {"username": "vera", "password": password}
+        return Client(REMOTE_ADDR="10.0.0.1").post("/accounts/login/", data, headers=headers).status_code
+
+    settings.TRUST_PROXY_HEADERS = True
+    found = [attempt("wrong", f"198.51.100.{n}, 203.0.113.7") for n in range(7)]
+    assert found[-1] == 429, "what the caller writes before the proxy's word moves nobody"
+    assert attempt(GOOD, "203.0.113.8") == 302
+    assert Session.objects.latest("begun_at").address == "203.0.113.8"
+
+
 def test_an_unknown_name_costs_as_much_as_a_wrong_password(monkeypatch):
     """Both hash the password: what an answer takes says nothing. Leavers are no exception."""
     make.person(PersonRole.VIEWER, name="vera")
