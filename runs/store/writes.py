@@ -14,6 +14,7 @@ from agentplatform import rows
 from agentplatform.rows import together
 from runs.domain import clocks
 from runs.domain.contract import lease_seconds
+from runs.domain.errors import Invalid
 from runs.domain.facts import Event, Json, moment
 from runs.domain.state import Changes, RunState
 from runs.domain.table import sources_of
@@ -264,6 +265,9 @@ def _write_pull_request(run: Run, events: Sequence[Event]) -> None:
             names = ("provider", "url", "branch", "commit_sha", "tree_sha", "body", "number")
             at = moment(event.recorded_at)
             values = {name: event.payload.get(name) for name in names}
+            others = PullRequest.objects.filter(repository_id=run.repository_id, branch=values["branch"])
+            if other := others.values_list("run_id", flat=True).first():
+                raise Invalid({"payload.branch": [f"is that of the pull request of {other}; push another"]})
             PullRequest.objects.create(
                 run=run,
                 repository_id=run.repository_id,

@@ -9,6 +9,7 @@ from django.core.management import call_command
 from agentplatform.clock import database_now
 from runs import auth, leases, service, store
 from runs.domain.commands import CONTROL_PLANE, Command
+from runs.domain.errors import Invalid
 from runs.domain.vocabulary import ArtifactKind, Ev, PersonRole, Role, RunStatus
 from runs.models import Artifact, Lease, PullRequest, Run, RunEvent, Task, WorkerAccount
 from runs.pull_requests import run as pull_requests
@@ -54,6 +55,21 @@ def wait_long(holder) -> None:
 def cancel(holder) -> None:
     by = auth.of_person(factories.person(PersonRole.OPERATOR)).caller
     service.run_direct(run_id=holder.run_id, event=Ev.CANCEL_REQUESTED, reason="changed my mind", by=by)
+
+
+def test_a_branch_that_is_another_runs_is_refused_and_nothing_is_recorded():
+    where = factories.repository()
+    first = factories.run_in(RunStatus.SUCCEEDED, where=where).run
+    integration = factories.worker(Role.GIT_INTEGRATION)
+    second = factories.claim(integration, factories.run_in(RunStatus.PR_CREATING, where=where).run)
+    payload = {
+        "provider": "git", "url": "file:///origin.git", "branch": first.pull_request.branch,
+        "commit_sha": "c" * 40, "tree_sha": (second.state.patch or {})["tree"], "body": "What was done.",
+    }  # fmt: skip
+    with pytest.raises(Invalid) as refused:
+        second.post(Ev.PR_CREATED, **payload)
+    assert first.pk in str(refused.value.extra)
+    assert second.run.status == RunStatus.PR_CREATING
 
 
 def test_an_approved_patch_becomes_one_branch_with_one_commit(origin, approved):
