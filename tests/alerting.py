@@ -115,8 +115,8 @@ class _Parser:
         found = self._term()
         while self._take("-"):
             other = self._term()
-            (first,) = found.values()
-            found = {labels: first - value for labels, value in other.items()}
+            # Of nothing there is no difference: the figures of the database are away with it.
+            found = {labels: first - value for first in found.values() for labels, value in other.items()}
         return found
 
     def _term(self) -> Vector:
