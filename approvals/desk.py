@@ -30,7 +30,7 @@ from runs.domain.errors import (
 from runs.domain.facts import Json
 from runs.domain.payloads import MAX_TEXT
 from runs.domain.vocabulary import ApprovalStatus, DecisionWord, Gate
-from runs.models import Person
+from runs.models import Instruction, Person
 
 _DECIDED = (ApprovalStatus.APPROVED, ApprovalStatus.CHANGES_REQUESTED, ApprovalStatus.REJECTED)
 
@@ -133,6 +133,21 @@ def check(desk: Desk, asked: Asked) -> None:
     _check_offered(desk, asked)
     _check_person(desk, asked)
     _check_words(desk, asked)
+    _check_worked_on(desk, asked)
+
+
+def _check_worked_on(desk: Desk, asked: Asked) -> None:
+    """What came of an older instruction is not approved as if it met a newer one, which nobody worked on."""
+    request = desk.request
+    if asked.word not in APPROVING or request.gate not in (Gate.PLAN, Gate.PATCH) or asked.override:
+        return
+    later = Instruction.objects.filter(task=request.task_id, created_at__gt=request.requested_at)
+    if newest := later.select_related("author").order_by("number").last():
+        by = newest.author.get_username() if newest.author else "Somebody"
+        raise NotAllowedNow(
+            f"{by} added instruction {newest.number} after this was made. Request changes, so that it is"
+            " worked on."
+        )
 
 
 def check_open(desk: Desk) -> None:

@@ -15,6 +15,7 @@ from runs.domain.errors import (
     ApprovalForbidden,
     ApprovalSuperseded,
     Invalid,
+    NotAllowedNow,
     NotFound,
 )
 from runs.domain.state import RunState
@@ -218,6 +219,18 @@ def test_a_later_instruction_frees_nobody():
     service.instruction_add(task_id=request.task_id, text="And faster.", by=sam)
     with pytest.raises(ApprovalForbidden, match="wrote the instruction in force"):
         decide(request, carol)
+
+
+def test_what_an_instruction_was_added_to_is_not_approved_as_if_it_met_it():
+    holder, request = waiting()
+    sam = make.person(P.OPERATOR, name="sam")
+    service.instruction_add(task_id=request.task_id, text="Spare the API.", by=auth.of_person(sam).caller)
+    with pytest.raises(NotAllowedNow, match="sam added instruction 2 after this was made"):
+        decide(request, reviewer())
+    decide(request, reviewer(), "request_changes", comment="as sam says")
+    make.drive(make.claim(holder.machine, holder.run), WAITING)
+    decide(open_request(holder), reviewer())
+    assert status(holder) == RunStatus.PR_CREATING
 
 
 def test_whoever_rewrote_a_draft_cannot_approve_what_came_of_it_and_a_new_label_writes_nothing():
