@@ -49,10 +49,10 @@ def _turns(principal: Principal) -> frozenset[str]:
     return frozenset(filtered_requests(principal, mine=True).values_list("run_id", flat=True))
 
 
-def _stuck(repository_ids: Collection[str]) -> frozenset[str]:
+def _stuck(repository_ids: Collection[str], run_ids: Collection[str] | None) -> frozenset[str]:
     from approvals.selectors import stuck_runs
 
-    return stuck_runs(repository_ids)
+    return stuck_runs(repository_ids, run_ids)
 
 
 def _owning_teams() -> Iterable[tuple[str, str]]:

@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Final
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Case, Count, ExpressionWrapper, IntegerField, OuterRef, Q, Subquery, Value, When
+from django.db.models.functions import Coalesce
 
 from agentplatform.clock import database_now
 from approvals.asking.turns import turns_of
@@ -137,15 +139,27 @@ def may_lack_people(repository_ids: Collection[str]) -> Q:
     """
     owned = WorkerAccount.objects.filter(owner__isnull=False).select_related("owner")
     owners = {account.owner.person_key for account in owned if account.owner}
-    others = Instruction.objects.filter(task=OuterRef("task_id"), author__isnull=False)
-    rewritten = Q(Exists(others.exclude(author=OuterRef("task__created_by"), number=1)))
-    found = Q(pk__in=[])
+    alike: dict[frozenset[str], list[str]] = defaultdict(list)
     for repository_id, deciders in _deciders(set(repository_ids)).items():
+        alike[deciders].append(repository_id)
+    found = Q(pk__in=[])
+    for deciders, ids in alike.items():
         asked = Q(task__created_by_id__in=deciders) | Q(task__created_by__same_person_as_id__in=deciders)
-        left = len(deciders - owners)
-        few = Q(needed__gt=left) | Q(needed__gt=left - 1) & (asked | rewritten)
-        found |= Q(repository_id=repository_id) & (few | Q(needed__gt=left - 2) & asked & rewritten)
+        authors = Case(When(asked, then=1), default=0) + Coalesce(Subquery(_OTHER_WRITERS), 0)
+        left = Value(len(deciders - owners)) - authors
+        found |= Q(repository_id__in=ids, needed__gt=ExpressionWrapper(left, IntegerField()))
     return found
+
+
+#: How many beside who asked for it wrote instructions of a request's task.
+_OTHER_WRITERS: Final = (
+    Instruction.objects.filter(task=OuterRef("task_id"), author__isnull=False)
+    .exclude(author=OuterRef("task__created_by"))
+    .order_by()
+    .values("task")
+    .annotate(n=Count("author", distinct=True))
+    .values("n")
+)
 
 
 # --- authors: who asked, who wrote what was worked from, who owns the agent ------------------------

@@ -103,10 +103,12 @@ def filtered_requests(
     return found
 
 
-def stuck_runs(repository_ids: Collection[str]) -> frozenset[str]:
-    """Runs of these repositories whose open request nobody is left to decide. Twelve queries at most, and
-    four where it can be none."""
+def stuck_runs(repository_ids: Collection[str], run_ids: Collection[str] | None = None) -> frozenset[str]:
+    """Runs of these repositories, and of these runs where given, whose open request nobody is left to
+    decide. Twelve queries at most, and four where it can be none."""
     rows = ApprovalRequest.objects.filter(status=ApprovalStatus.OPEN, repository_id__in=repository_ids)
+    if run_ids is not None:
+        rows = rows.filter(run_id__in=run_ids)
     requests = list(_in_brief(rows.filter(may_lack_people(repository_ids)).exclude(gate=Gate.QUESTION)))
     if not requests:
         return frozenset()

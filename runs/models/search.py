@@ -11,8 +11,8 @@ import re
 from typing import Any, Final
 
 from django.contrib.postgres.indexes import GinIndex
-from django.contrib.postgres.search import SearchQuery, SearchVectorField
-from django.db.models import F, Func
+from django.contrib.postgres.search import SearchQuery, SearchVectorExact, SearchVectorField
+from django.db.models import BooleanField, Case, F, Func, Q, Value, When
 
 #: What holds the parts of a name together; the database's parser would take the whole for one word.
 _JOINTS: Final = "./-_@:?=&~<>+"
@@ -37,9 +37,30 @@ class WordsOfRequest(Func):
     output_field = SearchVectorField()
 
 
+class WordsOfTask(Func):
+    """The same of a task that others are joined to: title and contract."""
+
+    arg_joiner = " || ' ' || coalesce("
+    template = (
+        "to_tsvector('simple', translate(%(expressions)s ->> 'instruction', ''), "
+        f"'{_JOINTS}', '{' ' * len(_JOINTS)}'))"
+    )
+    output_field = SearchVectorField()
+
+
 def request_words() -> WordsOfRequest:
     """Of a task."""
     return WordsOfRequest(F("contract"))
+
+
+def say(words: Func, query: SearchQuery) -> Q:
+    """Rows whose ``words`` answer ``query``, asked row by row.
+
+    As a CASE, of which the database expects every second row to be true: so it walks to the end of a page. Of
+    the plain condition it expects a few in all, and asks every row to sort those.
+    """
+    said = When(SearchVectorExact(words, query), then=Value(True))  # noqa: FBT003
+    return Q(Case(said, default=Value(False), output_field=BooleanField()))  # noqa: FBT003
 
 
 def words_index(name: str, expression: Func, **options: Any) -> GinIndex:

@@ -122,7 +122,7 @@ def repository_page(*, principal: Principal, name: str) -> Json:
             for level in policy.levels
         ],
         "policy": _fields(policy),
-        "runs": run_rows(runs, principal=principal, surroundings=surroundings),
+        "runs": run_rows(runs, principal=principal, surroundings=surroundings.for_rows(runs)),
         "runs_href": f"{reverse('runs')}?{urlencode({'repository': row.name})}",
     }
 

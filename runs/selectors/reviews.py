@@ -12,8 +12,9 @@ from runs.auth import Principal
 #: Ids of the runs whose open request this person may decide or answer.
 Turns = Callable[[Principal], frozenset[str]]
 _ASKED: Final[list[Turns]] = []
-#: Of these repositories, ids of the runs whose open request nobody is left to decide.
-Stuck = Callable[[Collection[str]], frozenset[str]]
+#: Of these repositories, and of these runs unless None, ids of the runs whose open request nobody is left to
+#: decide.
+Stuck = Callable[[Collection[str], Collection[str] | None], frozenset[str]]
 _ASKED_STUCK: Final[list[Stuck]] = []
 
 
@@ -34,6 +35,6 @@ def ask_stuck(stuck: Stuck) -> None:
         _ASKED_STUCK.append(stuck)
 
 
-def stuck_in(repository_ids: Collection[str]) -> frozenset[str]:
-    """Runs of these repositories that wait for a decision nobody may make."""
-    return frozenset().union(*(stuck(repository_ids) for stuck in _ASKED_STUCK))
+def stuck_in(repository_ids: Collection[str], *, run_ids: Collection[str] | None = None) -> frozenset[str]:
+    """Runs of these repositories, and of these runs where given, that wait for a decision nobody may make."""
+    return frozenset().union(*(stuck(repository_ids, run_ids) for stuck in _ASKED_STUCK))

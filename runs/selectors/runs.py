@@ -47,7 +47,7 @@ def run_list(*, principal: Principal, params: Mapping[str, str]) -> Json:
     hint = "A run is one try at a task. Queue a task and its first run appears here."
     action = {"label": "New task", "href": reverse("task_new")}
     return {
-        "rows": run_rows(found, principal=principal, surroundings=surroundings),
+        "rows": run_rows(found, principal=principal, surroundings=surroundings.for_rows(found)),
         "filters": form,
         "views": filters.views_of(_VIEWS, params),
         "export": {"href": f"{reverse('runs_csv')}?{urlencode(narrowed(params))}", "text": "CSV"},
@@ -71,7 +71,7 @@ def visible_surroundings(principal: Principal) -> Surroundings:
 
 
 def run_rows(runs: Iterable[Run], *, principal: Principal, surroundings: Surroundings) -> list[Json]:
-    """Rows for runs/_row.html. No query."""
+    """Rows for runs/_row.html. Four queries where one stands at a gate, unless that was asked before."""
     return [run_row(run, principal=principal, surroundings=surroundings) for run in runs]
 
 

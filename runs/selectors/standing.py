@@ -166,7 +166,7 @@ def _run_columns(surroundings: Surroundings) -> dict[str, Column]:
         "directive": _words("directive"),
         "leased": _flag(Q(leased)),
         "gate": _words("gate"),
-        "undecidable": _flag(Q(pk__in=sorted(surroundings.stuck))),
+        "undecidable": _stuck(surroundings),
         "waiting": _waiting(surroundings),
     }
 
@@ -181,6 +181,13 @@ _TASK_COLUMNS: Final[dict[str, Column]] = {
     "undecidable": _constant(False),  # noqa: FBT003
     "waiting": _constant(""),
 }
+
+
+def _stuck(surroundings: Surroundings) -> Column:
+    def column(values: Values) -> Q:  # a function, so that only what looks at this column reads them
+        return _flag(Q(pk__in=sorted(surroundings.stuck())))(values)
+
+    return column
 
 
 def _waiting(surroundings: Surroundings) -> Column:

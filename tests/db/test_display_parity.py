@@ -177,6 +177,18 @@ def test_whoever_asked_wrote_or_owns_the_agent_may_leave_nobody_to_decide(role, 
     assert stuck_runs([where.pk]) == (frozenset() if others else {holder.run_id})
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_as_many_as_wrote_to_a_task_leave_nobody_to_decide(others):
+    where, asker = factories.repository(), factories.person(PersonRole.SUBMITTER, PersonRole.REVIEWER)
+    writers = [factories.person(PersonRole.SUBMITTER, PersonRole.REVIEWER) for _ in range(2)]
+    for _ in range(others):
+        factories.person(PersonRole.REVIEWER)
+    holder = factories.run_in(S.WAITING_FOR_APPROVAL, where=where, by=asker)
+    for writer in writers:
+        service.instruction_add(task_id=holder.run.task_id, text="Shorter.", by=of_person(writer).caller)
+    assert stuck_runs([where.pk]) == (frozenset() if others else {holder.run_id})
+
+
 def fail(holder: factories.Holder, category: str, reason: str) -> None:
     failure = {"category": category, "reason": reason, "summary": "It did not work."}
     holder.post(Ev.NON_RETRYABLE_FAILURE, failure=failure)

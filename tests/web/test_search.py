@@ -8,6 +8,7 @@ from django.test import Client
 
 from runs.domain.vocabulary import Ev, PersonRole, RunStatus
 from runs.models import Task
+from runs.selectors import search
 from runs.selectors.search import tasks_found
 from tests import factories as make
 from tests.web.test_runs_pages import text
@@ -22,6 +23,14 @@ def viewer(client: Client) -> Client:
     return client
 
 
+@pytest.fixture(params=["rare", "common"])
+def _asked_either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the index as of rare words, and row by row as of common ones."""
+    if request.param == "common":
+        monkeypatch.setattr(search, "COMMON", 0)
+
+
+@pytest.mark.usefixtures("_asked_either_way")
 @pytest.mark.parametrize(
     "words",
     ["datetime.utcnow()", "utcnow", "UTCN", "replace clock", "offset everywhere", "leap_seconds", "«utcnow»"],
@@ -37,6 +46,7 @@ def test_a_title_or_an_instruction_is_found_by_any_of_its_words(viewer: Client, 
     assert "Something else" not in page
 
 
+@pytest.mark.usefixtures("_asked_either_way")
 def test_a_failure_and_a_branch_find_their_run_and_their_task(viewer: Client):
     failed = make.run_in(RunStatus.EXECUTING, title="Broke")
     failed.post(Ev.NON_RETRYABLE_FAILURE, failure=DENIED)

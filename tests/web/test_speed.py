@@ -18,7 +18,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from runs.domain.vocabulary import Ev, PersonRole, RunStatus
-from runs.models import Run
+from runs.models import Run, WorkerAccount
 from tests import factories as make
 from tests.bench.seed import copy_events, copy_runs
 from tests.database import owner_url
@@ -32,6 +32,8 @@ LISTS = (
     "/runs/?display=failed",
     "/runs/?waiting_reason=queue",
     "/runs/?q=zoneinfo",
+    "/runs/?q=utcnow",
+    "/runs/?q=leapsecond",
     "/runs/?failure_category=TOOL_FAILED",
     "/runs/?sent_back=verifier",
     "/runs/?quiet=1",
@@ -40,6 +42,8 @@ LISTS = (
     "/tasks/?display=waiting",
     "/tasks/?waiting_reason=queue",
     "/tasks/?q=utcnow",
+    "/tasks/?q=zoneinfo",
+    "/tasks/?q=leapsecond",
     "/tasks/?mine=asked",
     "/lifecycle/",
     "/repositories/",
@@ -64,21 +68,30 @@ def test_lists_and_home_take_the_same_queries_however_many_there_are(client: Cli
     waiting = make.run_in(RunStatus.WAITING_FOR_APPROVAL)
     done, broken, idle = make.run_in(RunStatus.SUCCEEDED), make.run_in(RunStatus.EXECUTING), make.queued_run()
     broken.post(Ev.NON_RETRYABLE_FAILURE, failure=FAILURE)
-    Run.objects.filter(pk=idle.pk).update(idle_since=idle.created_at - timedelta(hours=1))  # it waits
-    few = {path: asked(client, path, first=True)[0] for path in (*LISTS, "/?days=90")}
+    # It waits from the first, and not only once the copying has taken a minute
+    past = idle.created_at - timedelta(hours=1)
+    Run.objects.filter(pk=idle.pk).update(idle_since=past, not_before=past)
+    WorkerAccount.objects.update(last_asked_at=past)
     url = owner_url(settings.DATABASES["default"]["NAME"])
-    for run in (done.run, broken.run, idle):
-        copy_runs(url, run.pk, run.task_id, first=1, count=count // 3, spread_seconds=20)
-    copy_runs(url, waiting.run_id, waiting.run.task_id, first=1, count=count // 20, spread_seconds=20)
+
+    def copy(first: int, each: int, at_gates: int, *, apart: float) -> None:
+        for run, copies in ((done.run, each), (broken.run, each), (idle, each), (waiting.run, at_gates)):
+            copy_runs(url, run.pk, run.task_id, first=first, count=copies, spread_seconds=apart)
+
+    copy(1, 3, 3, apart=7_200)  # so that few and many lists hold rows of every kind
+    few = {path: asked(client, path, first=True)[0] for path in (*LISTS, "/?days=90")}
+    copy(4, count // 3, count // 20, apart=20)
     assert Run.objects.count() >= count
-    times = {}
-    for path, queries_before in few.items():
-        found = [asked(client, path, first=n == 0) for n in range(TRIES if count > 1_000 else 1)]
-        assert max(queries for queries, _ in found) <= queries_before, path
-        times[path] = statistics.median(took for _, took in found)
+    times: dict[str, list[float]] = {path: [] for path in few}
+    for _ in range(TRIES if count > 1_000 else 1):  # in turns: what else the machine does touches all alike
+        for path, queries_before in few.items():
+            queries, took = asked(client, path, first=not times[path])
+            assert queries <= queries_before, path
+            times[path].append(took)
     if count > 1_000:
-        sys.stdout.write("".join(f"{took:8.0f} ms  {path}\n" for path, took in times.items()))
-        assert {path: took for path, took in times.items() if path in LISTS and took > LIST_MS} == {}
+        medians = {path: statistics.median(found) for path, found in times.items()}
+        sys.stdout.write("".join(f"{took:8.0f} ms  {path}\n" for path, took in medians.items()))
+        assert {path: took for path, took in medians.items() if path in LISTS and took > LIST_MS} == {}
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.long)])
