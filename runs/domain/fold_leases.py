@@ -20,6 +20,8 @@ def end_if_due(state: RunState, event: Event) -> None:
         return
     owned = OWNER[RunStatus(state.status)] in state.holder["roles"]
     if owned and event.type not in ENDING:
+        # Whoever judged and keeps its lease may talk to the provider from here on (section 9).
+        state.pr_begun = state.pr_begun or state.status == RunStatus.PR_CREATING
         return
     state.holder = None
     state.idle_since = event.recorded_at

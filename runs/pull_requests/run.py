@@ -132,9 +132,16 @@ def _create(work: _Work) -> Command:
     run, state = work.run, work.claim.state
     try:
         approved = load_approved(run, state)
-        check_again(run, state, approved)
         provider = provider_of(run.repository)
-        pushed = provider.create(change_of(run, state, approved, body=_body(work)))
+        change = change_of(run, state, approved, body=_body(work))
+        try:
+            check_again(run, state, approved)
+        except Denied:
+            # It may have gone out under an earlier lease, when it still held; then that is what there is.
+            if found := provider.find(change):
+                return _created(work, found)
+            raise
+        pushed = provider.create(change)
     except PushFailed as refused:
         return _push_failed(work, refused)
     except GitFailed as error:
@@ -162,7 +169,10 @@ def _reconcile(work: _Work) -> Command:
         reason = f"The provider did not answer: {error}"[:2_000]
         facts = {"not_before": again}
         return Command(Ev.LEASE_RELEASED, {"reason": reason}, CONTROL_PLANE, key="", facts=facts)
-    except (PushRefused, Denied, ProviderUnknown):
+    except Denied as error:
+        note = f"Whether a pull request of this run stands at the provider cannot be told: {error}"
+        return work.command(Ev.RUN_CANCELLED, {"cleanup": "unknown", "note": note[:2_000]})
+    except (PushRefused, ProviderUnknown):
         found = None  # whatever stands there is not this run's
     if found:
         return _created(work, found)

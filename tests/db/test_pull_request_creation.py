@@ -214,14 +214,43 @@ def test_a_policy_that_forbids_the_path_meanwhile_holds(origin):
     assert branches(origin) == []
 
 
-def test_cancelled_after_the_push_the_pull_request_wins(origin, approved, monkeypatch):
+def die_after_the_push(monkeypatch) -> None:
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pull_requests, "_created", die)
-    with pytest.raises(KeyboardInterrupt):
-        create_pull_requests()
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setattr(pull_requests, "_created", die)
+        with pytest.raises(KeyboardInterrupt):
+            create_pull_requests()
+
+
+def test_what_went_out_before_the_policy_forbade_it_is_recorded(origin, monkeypatch):
+    where = factories.repository(url=origin.url, policy={"forbidden_paths": []})
+    holder = bring(origin, where=where)
+    die_after_the_push(monkeypatch)
+    lose_lease(holder)
+    store.add_policy_version(where.policy, {"forbidden_paths": ["clock.py"]}, by="test")
+    assert create_pull_requests() == [Done(holder.run_id, "pr_created")]
+    assert PullRequest.objects.get().branch in branches(origin)
+
+
+def test_cancelled_without_its_bytes_it_does_not_say_that_nothing_went_out(origin, approved, monkeypatch):
+    die_after_the_push(monkeypatch)
+    cancel(approved)
+    lose_lease(approved)
+    path = stored_at(Artifact.objects.get(run_id=approved.run_id, kind=ArtifactKind.PATCH))
+    path.unlink()
+    try:
+        assert create_pull_requests() == [Done(approved.run_id, "run_cancelled")]
+    finally:
+        path.write_bytes(origin.patch)
+    payload = RunEvent.objects.get(run_id=approved.run_id, event_type="run_cancelled").payload
+    assert payload["cleanup"] == "unknown"
+    assert "cannot be told" in payload["note"]
+
+
+def test_cancelled_after_the_push_the_pull_request_wins(origin, approved, monkeypatch):
+    die_after_the_push(monkeypatch)
     cancel(approved)
     lose_lease(approved)
     assert create_pull_requests() == [Done(approved.run_id, "pr_created")]

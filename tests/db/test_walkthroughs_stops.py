@@ -16,11 +16,13 @@ from runs.domain.errors import (
 )
 from runs.domain.outcome import outcome
 from runs.domain.vocabulary import (
+    MACHINE_ROLES,
     Directive,
     Ev,
     Role,
     RunStatus,
 )
+from tests import factories
 from tests.driver import Driver, contract_of, failure_of
 
 pytestmark = pytest.mark.django_db
@@ -110,6 +112,18 @@ def test_a_pull_request_once_begun_is_reconciled_first(found: bool):
     driver.claim(Role.GIT_INTEGRATION)
     driver.post(Ev.PR_CREATED if found else Ev.RUN_CANCELLED)
     assert driver.state.status == (S.SUCCEEDED if found else S.CANCELLED)
+
+
+def test_a_judge_that_integrates_too_has_begun_where_it_keeps_its_lease():
+    run = factories.queued_run(auto_pr=True)
+    holder = factories.drive(factories.claim(factories.worker(*MACHINE_ROLES), run), S.JUDGING)
+    holder.judge()
+    assert (holder.state.status, holder.state.pr_begun) == (S.PR_CREATING, True)
+    by: Any = auth.of_person(run.task.created_by).caller
+    service.run_direct(run_id=run.pk, event=Ev.CANCEL_REQUESTED, reason="x", by=by)
+    assert holder.state.status == S.PR_CREATING
+    holder.open_pull_request()
+    assert holder.state.status == S.SUCCEEDED
 
 
 @pytest.mark.parametrize("status", [S.PR_CREATED, S.SUCCEEDED, S.FAILED, S.CANCELLED, S.EXPIRED])
