@@ -29,10 +29,12 @@ Reasons = list[tuple[Person, str]]
 
 @dataclass(slots=True)
 class Turn:
-    """``asked``: to be written down, with whom each stands in for. ``told``: who is here, and why them."""
+    """``asked``: to be written down, with whom each stands in for. ``told``: who is here, and why them.
+    ``lacks``: how many more must decide than may, whoever is here."""
 
     asked: list[tuple[Person, str, Person | None]] = field(default_factory=list)
     told: dict[Person, str] = field(default_factory=dict)
+    lacks: int = 0
 
 
 def ask(approval_id: str) -> None:
@@ -68,7 +70,7 @@ def turn_to(request: ApprovalRequest, candidates: Reasons, *, cause: str) -> Non
         AskedPerson(request=request, person=person, why=why, stands_in_for=other, asked_at=now)
         for person, why, other in turn.asked
     )
-    tell_turn(request, turn.told, cause=cause)
+    tell_turn(request, turn.told, cause=cause, lacks=turn.lacks)
 
 
 def choose(request: ApprovalRequest, candidates: Reasons, now: datetime) -> Turn:
@@ -79,7 +81,7 @@ def choose(request: ApprovalRequest, candidates: Reasons, now: datetime) -> Turn
     asked = {p.person_key: why for p, why in reversed(candidates) if p.person_key in eligible}
     base = [(eligible[key], why) for key, why in reversed(asked.items())]
     away = absences_of(set(eligible), now)
-    turn = Turn([(person, why, None) for person, why in base])
+    turn = Turn([(person, why, None) for person, why in base], lacks=max(found.missing - len(eligible), 0))
     for person, why in base:
         absence = away.get(person.person_key)
         if absence is None:
@@ -128,22 +130,30 @@ def _everybody(request: ApprovalRequest, base: Reasons, missing: int) -> str:
 
 
 def tell_turn(
-    request: ApprovalRequest, whom: dict[Person, str], *, cause: str, lead: str = "", rooms: bool = True
+    request: ApprovalRequest,
+    whom: dict[Person, str],
+    *,
+    cause: str,
+    lead: str = "",
+    rooms: bool = True,
+    lacks: int = 0,
 ) -> None:
-    """Tell those whose turn it is; when there is nobody, those who can change that."""
-    if not whom:
-        return _tell_stuck(request)
-    gate = Gate(request.gate)
-    said = gate_sentence(gate, request.due_at)
-    news = _news(request, f"{request.pk}:{cause}", KIND_OF_GATE[gate], f"{lead} {said}".strip())
-    return tell(news, whom, rooms=rooms)
+    """Tell those whose turn it is; when there is nobody, or by ``lacks`` too few, who can change that too."""
+    if lacks or not whom:
+        _tell_stuck(request, cause, nobody=not whom)
+    if whom:
+        gate = Gate(request.gate)
+        said = gate_sentence(gate, request.due_at)
+        news = _news(request, f"{request.pk}:{cause}", KIND_OF_GATE[gate], f"{lead} {said}".strip())
+        tell(news, whom, rooms=rooms)
 
 
-def _tell_stuck(request: ApprovalRequest) -> None:
+def _tell_stuck(request: ApprovalRequest, cause: str, *, nobody: bool) -> None:
     admins = people_with((PersonRole.ADMIN,), request.repository_id)
-    said = "Nobody is left who may decide this. Give somebody else the role of a reviewer, or cancel the run."
+    left = "Nobody is left" if nobody else "Fewer people than it needs are left"
+    said = f"{left} who may decide this. Give somebody else the role of a reviewer, or cancel the run."
     why = f"You administer {request.repository.name}."
-    tell(_news(request, f"{request.pk}:stuck", Kind.BLOCKED, said), dict.fromkeys(admins, why))
+    tell(_news(request, f"{request.pk}:stuck:{cause}", Kind.BLOCKED, said), dict.fromkeys(admins, why))
 
 
 def _news(request: ApprovalRequest, cause: str, kind: Kind, sentence: str) -> News:

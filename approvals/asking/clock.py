@@ -92,9 +92,9 @@ def _remind_or_escalate(request: ApprovalRequest, now: datetime) -> str:
 
 def _remind(request: ApprovalRequest, now: datetime) -> None:
     request.reminded_at = now
-    told = choose(request, asked_of(request), now).told
-    settle(request.pk, "Reminded since.", people=told)
-    tell_turn(request, told, cause="reminder", lead="A reminder.", rooms=False)
+    turn = choose(request, asked_of(request), now)
+    settle(request.pk, "Reminded since.", people=turn.told)
+    tell_turn(request, turn.told, cause="reminder", lead="A reminder.", rooms=False, lacks=turn.lacks)
 
 
 def _escalate(request: ApprovalRequest, now: datetime) -> str:
@@ -102,9 +102,11 @@ def _escalate(request: ApprovalRequest, now: datetime) -> str:
     request.escalated_at = now
     since = moment_words(request.requested_at)
     why = f"You may decide in {request.repository.name}; nobody has since {since}."
-    told = dict.fromkeys(eligible_people(request).people.values(), why)
+    found = eligible_people(request)
+    told = dict.fromkeys(found.people.values(), why)
     settle(request.pk, "Escalated since.", people=told)
-    tell_turn(request, told, cause="escalated", lead="Escalated.")
+    lacks = max(found.missing - len(told), 0)
+    tell_turn(request, told, cause="escalated", lead="Escalated.", lacks=lacks)
     return "escalated"
 
 
@@ -153,7 +155,8 @@ def _leave_to_others(approval_id: str) -> str:
         request.assigned = None
         request.save(update_fields=["assigned"])
     settle(request.pk, "Who was asked has left.")
-    turn_to(request, kept_owners(request), cause="left")
+    # Once for each time that somebody leaves: what was told before is settled just now.
+    turn_to(request, kept_owners(request), cause=f"left:{database_now():%Y%m%d%H%M%S%f}")
     return "left to others"
 
 

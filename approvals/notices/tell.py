@@ -58,6 +58,17 @@ def settle(subject: str, because: str, *, people: Collection[Person] | None = No
     if people is not None:
         live = live.filter(person__in=list(people))
     live.update(settled_at=database_now(), settled_because=because)
+    _lead_anew(subject)
+
+
+def _lead_anew(subject: str) -> None:
+    """Those that joined a notice which is settled now, and still wait, are shown as one of themselves."""
+    still = Notice.objects.filter(settled_at__isnull=True)
+    left = still.filter(lead__subject=subject, lead__settled_at__isnull=False).order_by("created_at", "pk")
+    leads: dict[str | None, str] = {}
+    for pk, settled in left.values_list("pk", "lead_id"):
+        first = leads.setdefault(settled, pk)
+        Notice.objects.filter(pk=pk).update(lead_id=None if first == pk else first)
 
 
 def _notice(news: News, why: str, now: datetime, **more: object) -> Notice:

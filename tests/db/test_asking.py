@@ -288,3 +288,32 @@ def test_nobody_left_who_may_decide_is_told_to_those_who_can_change_that(where):
     request = asked_request(where, by=admin)
     notice = Notice.objects.get(subject=request.pk, person=admin)
     assert (notice.kind, notice.sentence[:14]) == ("blocked", "Nobody is left")
+
+
+def test_a_quorum_that_too_few_are_left_for_is_told_to_those_who_can_change_that():
+    where = make.repository(policy={"approvals": {"low": 2, "medium": 2}})
+    (ann,) = reviewers(where, "ann")
+    admin = make.person(PersonRole.ADMIN, repository=where)
+    request = asked_request(where, by=admin)
+    assert told(request.pk, kind="needs_review") == {ann.username}
+    notice = Notice.objects.get(subject=request.pk, person=admin)
+    assert (notice.kind, notice.sentence[:11]) == ("blocked", "Fewer peopl")
+
+
+def test_whenever_somebody_leaves_those_who_stay_are_told_anew(where):
+    ann, bob, cho = reviewers(where, "ann", "bob", "cho")
+    own(where, ann, bob)
+    request = asked_request(where)
+    for leaver, unread in ((ann, {bob.username}), (bob, {cho.username})):
+        Person.objects.filter(pk=leaver.pk).update(is_active=False)
+        assert [swept.event for swept in tick()] == ["left to others"]
+        assert told(request.pk, settled_at=None) == unread
+    assert tick() == []
+    Person.objects.filter(pk=cho.pk).update(is_active=False)
+    dee, admin = reviewers(where, "dee")[0], make.person(PersonRole.ADMIN, repository=where)
+    assigned = fresh(request)
+    own(where, dee)
+    approval_assign(approval_id=assigned.pk, to=dee.username, by=auth.of_person(admin))
+    Person.objects.filter(pk=dee.pk).update(is_active=False)
+    tick()
+    assert told(request.pk, settled_at=None) == {admin.username}

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from agentplatform.clock import database_now
 from approvals.asking.assign import approval_assign
 from approvals.models import Absence, Notice
-from approvals.notices.tell import News, tell
+from approvals.notices.tell import News, settle, tell
 from approvals.notices.words import Kind
 from runs import outbox
 from runs.auth import of_person
@@ -83,6 +83,20 @@ def test_nobody_reads_or_marks_what_others_were_told():
     assert "Title 0" not in text(client.get("/notifications/"))
     client.post("/notifications/read/", {"notice": Notice.objects.get().pk})
     assert Notice.objects.get().read_at is None
+
+
+def test_when_the_first_of_many_alike_is_settled_the_next_stands_for_the_others():
+    many = make.person(PersonRole.VIEWER)
+    for n in range(3):
+        news = News(f"b{n}", Kind.BLOCKED, f"task_{n}", f"Title {n}", "No access.", "/", None, "alike")
+        tell(news, {many: "You asked for this task."})
+    settle("task_0", "It goes on.")
+    shown = text(client_of(many).get("/notifications/", {"show": "unread"}))
+    assert "Title 1 and 1 more" in shown
+    assert "Title 0" not in shown
+    settle("task_2", "It goes on.")
+    settle("task_1", "It is over.")
+    assert "Title" not in text(client_of(many).get("/notifications/", {"show": "unread"}))
 
 
 def test_many_alike_are_one_line_and_no_number_of_them_costs_more_queries():
