@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
+
+from psycopg import Cursor
 
 from agentplatform import rows
 from agentplatform.ids import new_id
@@ -50,10 +53,12 @@ def append_task(
         previous_hash=task.chain_hash,
     )
     fact = replace(fact, hash=chain.hash_of(fact))
+    given = state.instructions[-1:]
     evolve_task(state, fact)
-    _project(task, state, fact)
-    _instructions(task, state)
     with together() as cursor:
+        _project(cursor, task, state, fact)
+        if state.instructions[-1:] != given:
+            _write_instruction(cursor, task, state.instructions[-1])
         rows.insert(cursor, TaskEvent, [move_columns(fact, owner="task_id")])
         if name := TASK_DOMAIN_EVENTS.get(event):
             publish(cursor, [(fact, name, {"task_id": task.pk})])
@@ -88,28 +93,27 @@ def task_columns(state: TaskState) -> Json:
     }
 
 
-def _project(task: Task, state: TaskState, event: Event) -> None:
+def _project(cursor: Cursor[Any], task: Task, state: TaskState, event: Event) -> None:
     for name, value in task_columns(state).items():
         setattr(task, name, value)
     if event.from_status:
         getattr(task, event.type)(to=event.to_status)
     task.chain_hash = event.hash
     task.chain_mac = chain.mac(task.pk, event.sequence, event.hash)
-    task.save(force_insert=event.sequence == 1, force_update=event.sequence > 1)
+    row = {field.attname: getattr(task, field.attname) for field in Task._meta.concrete_fields}  # noqa: SLF001
+    if event.sequence == 1:
+        rows.insert(cursor, Task, [row])
+    else:
+        rows.update(cursor, Task, [row])
 
 
-def _instructions(task: Task, state: TaskState) -> None:
-    """The table of instructions, for queries; the edited draft's first one is replaced."""
-    for entry in state.instructions[-1:]:
-        Instruction.objects.update_or_create(
-            task=task,
-            number=entry["number"],
-            defaults={
-                "text": entry["text"],
-                "author_id": entry["by"] if entry["by"].startswith("per_") else None,
-                "created_at": moment(entry["at"]),
-            },
-        )
+def _write_instruction(cursor: Cursor[Any], task: Task, entry: Json) -> None:
+    """In the table of instructions, for queries; the edited draft's first one is replaced."""
+    author = entry["by"] if entry["by"].startswith("per_") else None
+    row = {"task_id": task.pk, "number": entry["number"], "text": entry["text"], "author_id": author}
+    rows.insert(
+        cursor, Instruction, [{**row, "created_at": moment(entry["at"])}], replacing=("task_id", "number")
+    )
 
 
 def task_events_of(task_id: str) -> Iterable[Event]:
