@@ -136,6 +136,20 @@ def test_a_long_file_is_opened_piece_by_piece_and_approving_unread_is_said(clien
     assert Decision.objects.get().unread == 0
 
 
+def test_a_line_too_long_for_the_page_is_unread_until_it_was_shown_to_its_end(client, carol):
+    end = "and_this_is_the_end"
+    request = waiting_with({"clock.py": make.EDITED, "long.js": "x" * 6_000 + end + "\n"})
+    shown = page(client, request)
+    assert "Approve without having opened 1 of the files" in text(shown)
+    assert post(client, request).status_code == 422
+    (more,) = re.findall(r'data-load hx-get="([^"]+)"', shown.content.decode())
+    rest = client.get(more.replace("&amp;", "&"), headers={"HX-Request": "true"}).content.decode()
+    assert end in rest
+    (seen,) = re.findall(r'name="seen" value="(\w+)"', rest)
+    assert post(client, request, seen=seen).status_code == 303
+    assert Decision.objects.get().unread == 0
+
+
 def test_what_was_approved_unread_is_recorded_with_the_decision(client, carol):
     request = waiting_with({"long.py": LONG})
     assert post(client, request, unread="on").status_code == 303

@@ -26,7 +26,7 @@ from runs.domain.patch.invisible import codepoint, hidden_at
 #: What is longer is shown without colour: highlighting takes longer than reading then.
 COLOURED_LINES: Final = 3_000
 COLOURED_WIDTH: Final = 1_000
-#: Of a longer line the beginning is shown, and how much more there is.
+#: Of a longer line a page shows the beginning, and how much more there is, unless it was asked for the file.
 WIDEST: Final = 4_000
 
 #: (class, start, end) of a piece of a line that has a colour.
@@ -51,10 +51,16 @@ def visible_name(path: str) -> SafeString:
 
 
 def line_markup(
-    text: str, *, ink: Sequence[Ink] = (), marks: Sequence[Span] = (), starts_file: bool = False
+    text: str,
+    *,
+    ink: Sequence[Ink] = (),
+    marks: Sequence[Span] = (),
+    starts_file: bool = False,
+    widest: int = WIDEST,
 ) -> SafeString:
-    """One line of a file with its colours, and ``marks`` around the words that changed."""
-    shown = text[:WIDEST]
+    """One line of a file with its colours, and ``marks`` around the words that changed; ``widest`` characters
+    of it."""
+    shown = text[:widest]
     found = "".join(_pieces(shown, ink, marks, starts_file=starts_file))
     if more := len(text) - len(shown):
         found += f'<span class="more">… {more:,} more characters</span>'

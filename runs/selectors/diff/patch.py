@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 from urllib.parse import urlencode
@@ -22,7 +22,7 @@ from runs.domain.patch import PatchFile, read_patch, read_sections, shown
 from runs.domain.tests_intact import is_test
 from runs.models import Artifact
 from runs.selectors.diff.brief import brief_file
-from runs.selectors.diff.markup import visible_name
+from runs.selectors.diff.markup import WIDEST, visible_name
 from runs.selectors.diff.notes import file_notes
 from runs.selectors.diff.rows import MOST_CHARACTERS, USUAL, Cut, Look, cut_rows, gap_ways
 
@@ -76,6 +76,7 @@ class Head:
     note: str
     is_text: bool
     is_short: bool  #: a page may show it whole unasked
+    is_wide: bool  #: one of its lines is longer than a page shows
     digest: str
     start: int
     end: int
@@ -98,7 +99,9 @@ def patch_diff(
     files, heads, below = [], patch_heads(artifact), _files_url(artifact)
     for head, fits in _placed(heads, concern):
         written = begun.get(head.name, ())
-        address, limit = f"{below}{head.index}/", FILE_LINES if fits or written else 0
+        # Where a line is too long to be shown here, the file is read at its own address: there it is whole.
+        unasked = fits and not head.is_wide
+        address, limit = f"{below}{head.index}/", FILE_LINES if unasked or written else 0
         file = _file(artifact, head, look, address=address, limit=limit, remarks=remarks)
         file |= concern.badge(head) | {"known": head.digest in concern.unchanged, "begun": written}
         if file["truncated"] and not file["hunks"]:
@@ -130,9 +133,9 @@ def patch_file(artifact: Artifact, index: int, *, look: Look, start: int = 0, re
     heads = patch_heads(artifact)
     if not 0 <= index < len(heads):
         raise IndexError(index)
-    address = f"{_files_url(artifact)}{index}/"
+    address, whole = f"{_files_url(artifact)}{index}/", replace(look, whole=True)
     return _file(
-        artifact, heads[index], look, address=address, start=start, limit=MORE_LINES, remarks=remarks
+        artifact, heads[index], whole, address=address, start=start, limit=MORE_LINES, remarks=remarks
     )
 
 
@@ -174,6 +177,7 @@ def _heads(patch: _Patch) -> tuple[Head, ...]:
             " ".join(file_notes(file)),
             bool(file.hunks) and not file.binary,
             _is_short(file),
+            _is_wide(file),
             hashlib.sha256(data[start:end]).hexdigest()[:32],
             start,
             end,
@@ -184,7 +188,12 @@ def _heads(patch: _Patch) -> tuple[Head, ...]:
 
 def _is_short(file: PatchFile) -> bool:
     lines, size = sum(map(len, file.hunks)), sum(len(hunk.body) for hunk in file.hunks)
-    return lines <= FILE_LINES and size <= MOST_CHARACTERS
+    return lines <= FILE_LINES and size <= MOST_CHARACTERS and not _is_wide(file)
+
+
+def _is_wide(file: PatchFile) -> bool:
+    lines = (line for hunk in file.hunks for line in hunk.body.split(b"\n") if len(line) > WIDEST)
+    return any(len(line.decode(errors="replace")) > WIDEST + 1 for line in lines)  # its sign stands before it
 
 
 def _file(

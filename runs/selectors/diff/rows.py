@@ -12,7 +12,7 @@ from runs.domain.facts import Json
 from runs.domain.patch import Hunk, Line, PatchFile, shown
 from runs.domain.patch.compare import Effort, Pair, Span, pair_lines
 from runs.domain.secrets import mask, masked_hunk
-from runs.selectors.diff.markup import Ink, coloured, line_markup
+from runs.selectors.diff.markup import WIDEST, Ink, coloured, line_markup
 
 #: Lines around a hunk that one press shows.
 STEP: Final = 20
@@ -26,6 +26,7 @@ class Look:
 
     split: bool = False  #: side by side
     ignore_space: bool = False  #: what differs in white space alone counts as unchanged
+    whole: bool = False  #: long lines to their end; not in the address: it was asked for this file alone
 
     @classmethod
     def of(cls, asked: Any, kept: Any = ()) -> Look:
@@ -138,8 +139,9 @@ _NO_NEWLINE: Final = "No newline at end of file"
 
 
 def _rows(pairs: list[Pair], path: str, look: Look) -> Iterator[Json]:
-    old = _inked((pair.old for pair in pairs), path)
-    new = _inked((pair.new for pair in pairs), path)
+    widest = MOST_CHARACTERS if look.whole else WIDEST
+    old = _inked((pair.old for pair in pairs), path, widest)
+    new = _inked((pair.new for pair in pairs), path, widest)
     for changed, group in groupby(pairs, key=lambda pair: pair.changed and not pair.only_space):
         block = list(group)
         if look.split:
@@ -151,17 +153,25 @@ def _rows(pairs: list[Pair], path: str, look: Look) -> Iterator[Json]:
             yield from (row for pair in block for row in _context(pair, new))
 
 
-Inked = dict[int, list[Ink]]
+@dataclass(frozen=True, slots=True)
+class Inked:
+    """The lines of one side: the colours of each by its identity, and how many characters are shown."""
+
+    inks: dict[int, list[Ink]]
+    widest: int
 
 
-def _inked(lines: Iterable[Line | None], path: str) -> Inked:
-    """Colour by the line's identity: the lines of one side are read together."""
+def _inked(lines: Iterable[Line | None], path: str, widest: int) -> Inked:
     side = [line for line in lines if line is not None]
-    return {id(line): ink for line, ink in zip(side, coloured([s.text for s in side], path), strict=True)}
+    inks = zip(side, coloured([line.text for line in side], path), strict=True)
+    return Inked({id(line): ink for line, ink in inks}, widest)
 
 
 def _html(line: Line, inked: Inked, words: tuple[Span, ...] = ()) -> str:
-    return line_markup(line.text, ink=inked[id(line)], marks=words, starts_file=line.new_no == 1)
+    starts_file = line.new_no == 1
+    return line_markup(
+        line.text, ink=inked.inks[id(line)], marks=words, starts_file=starts_file, widest=inked.widest
+    )
 
 
 def _single(line: Line, inked: Inked, words: tuple[Span, ...]) -> Iterator[Json]:
