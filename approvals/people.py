@@ -9,18 +9,19 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
-from django.db.models import Case, Count, ExpressionWrapper, IntegerField, OuterRef, Q, Subquery, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models import Q
 
 from agentplatform.clock import database_now
+from agentplatform.rows import ask
 from approvals.asking.turns import turns_of
 from approvals.models import ApprovalRequest, Decision
 from approvals.policy import APPROVING, Standing, Viewer, enough_people, missing_votes
 from runs.auth import Action, Principal, may
 from runs.domain.guards import LABELS, blocking
 from runs.domain.vocabulary import ApprovalStatus, Gate, PersonRole
-from runs.models import Instruction, Lease, Person, RoleGrant, WorkerAccount
+from runs.models import Instruction, Lease, Person, RoleGrant
 
+_DECIDING: Final = (PersonRole.REVIEWER.value, PersonRole.ADMIN.value)
 #: What the rules read beside a request's own row.
 RELATED = ("run", "task__created_by", "repository", "assigned")
 #: The columns that they read of many rows that are only looked at for whose turn they are.
@@ -131,35 +132,45 @@ def closed_sentence(request: ApprovalRequest, now: datetime) -> str:
     return words.get(ApprovalStatus(request.status), f"Replaced at {at} by a newer request.")
 
 
-def may_lack_people(repository_ids: Collection[str]) -> Q:
-    """Requests whose authors may be so many of those who decide there that too few are left for the quorum:
-    all that ``Surroundings.is_stuck`` would find, and few others of thousands. Three queries.
+#: As one statement: a page asks it, and through the ORM it takes four and ten times as long.
+_MAY_LACK_PEOPLE: Final = """
+    WITH open AS (
+        SELECT id, task_id, repository_id, needed FROM approval_requests
+        WHERE status = 'open' AND gate <> 'question' AND repository_id = ANY(%(repositories)s)
+            AND (%(runs)s::text[] IS NULL OR run_id = ANY(%(runs)s))
+    ), persons AS (
+        SELECT id AS account, coalesce(same_person_as_id, id) AS person, is_superuser, is_active FROM people
+    ), deciders AS (
+        SELECT granted.repository_id, person FROM role_grants granted JOIN persons ON account = person_id
+        WHERE role = ANY(%(roles)s) AND is_active
+        UNION SELECT NULL, person FROM persons WHERE is_superuser AND is_active
+    ), owners AS (
+        SELECT person FROM worker_accounts JOIN persons ON account = owner_id
+    ), here AS (
+        SELECT place.repository_id, array_agg(DISTINCT person) AS people,
+            count(DISTINCT person) FILTER (WHERE person NOT IN (SELECT person FROM owners)) AS others
+        FROM (SELECT DISTINCT repository_id FROM open) place
+        JOIN deciders ON deciders.repository_id IS NULL OR deciders.repository_id = place.repository_id
+        GROUP BY place.repository_id
+    )
+    SELECT open.id FROM open JOIN tasks ON tasks.id = open.task_id JOIN persons ON account = created_by_id
+    LEFT JOIN here ON here.repository_id = open.repository_id
+    WHERE here.others IS NULL OR needed > here.others - (person = ANY(here.people))::int - (
+        SELECT count(DISTINCT author_id) FROM instructions
+        WHERE instructions.task_id = open.task_id AND author_id <> created_by_id
+    )
+"""
+
+
+def may_lack_people(repository_ids: Collection[str], run_ids: Collection[str] | None = None) -> list[str]:
+    """Ids of requests whose authors may be so many of those who decide there that too few are left for the
+    quorum: all that ``Surroundings.is_stuck`` would find, and few others of thousands. One query.
 
     Votes matter to neither side: whoever voted is missed among those left, and misses one vote less.
     """
-    owned = WorkerAccount.objects.filter(owner__isnull=False).select_related("owner")
-    owners = {account.owner.person_key for account in owned if account.owner}
-    alike: dict[frozenset[str], list[str]] = defaultdict(list)
-    for repository_id, deciders in _deciders(set(repository_ids)).items():
-        alike[deciders].append(repository_id)
-    found = Q(pk__in=[])
-    for deciders, ids in alike.items():
-        asked = Q(task__created_by_id__in=deciders) | Q(task__created_by__same_person_as_id__in=deciders)
-        authors = Case(When(asked, then=1), default=0) + Coalesce(Subquery(_OTHER_WRITERS), 0)
-        left = Value(len(deciders - owners)) - authors
-        found |= Q(repository_id__in=ids, needed__gt=ExpressionWrapper(left, IntegerField()))
-    return found
-
-
-#: How many beside who asked for it wrote instructions of a request's task.
-_OTHER_WRITERS: Final = (
-    Instruction.objects.filter(task=OuterRef("task_id"), author__isnull=False)
-    .exclude(author=OuterRef("task__created_by"))
-    .order_by()
-    .values("task")
-    .annotate(n=Count("author", distinct=True))
-    .values("n")
-)
+    runs = None if run_ids is None else list(run_ids)
+    asked = {"repositories": list(repository_ids), "runs": runs, "roles": [*_DECIDING]}
+    return [found for (found,) in ask(_MAY_LACK_PEOPLE, asked)]
 
 
 # --- authors: who asked, who wrote what was worked from, who owns the agent ------------------------
@@ -214,12 +225,11 @@ def _owners(run_ids: set[str]) -> dict[str, dict[str, set[str]]]:
 
 def _deciders(repository_ids: Collection[str]) -> dict[str, frozenset[str]]:
     """Persons who have a deciding role, by repository."""
-    roles = (PersonRole.REVIEWER, PersonRole.ADMIN)
     everywhere = {p.person_key for p in Person.objects.filter(is_superuser=True, is_active=True)}
     by_repository: dict[str, set[str]] = defaultdict(set)
     grants = RoleGrant.objects.filter(
         Q(repository__isnull=True) | Q(repository_id__in=repository_ids),
-        role__in=roles,
+        role__in=_DECIDING,
         person__is_active=True,
     )
     for grant in grants.select_related("person"):

@@ -29,7 +29,7 @@ from runs.domain.display import Around, display_state, standing_of_run
 from runs.domain.facts import Json, stamp
 from runs.domain.state import RunState
 from runs.domain.tasks import TaskState
-from runs.domain.vocabulary import ACTIVE, ApprovalStatus, Gate, RunStatus
+from runs.domain.vocabulary import ACTIVE, ApprovalStatus, RunStatus
 from runs.models import Person
 from runs.models.holds import covered_of
 from runs.selectors import Surroundings as RunSurroundings
@@ -105,11 +105,9 @@ def filtered_requests(
 
 def stuck_runs(repository_ids: Collection[str], run_ids: Collection[str] | None = None) -> frozenset[str]:
     """Runs of these repositories, and of these runs where given, whose open request nobody is left to
-    decide. Twelve queries at most, and four where it can be none."""
-    rows = ApprovalRequest.objects.filter(status=ApprovalStatus.OPEN, repository_id__in=repository_ids)
-    if run_ids is not None:
-        rows = rows.filter(run_id__in=run_ids)
-    requests = list(_in_brief(rows.filter(may_lack_people(repository_ids)).exclude(gate=Gate.QUESTION)))
+    decide. Ten queries at most, and one where it can be none."""
+    found = may_lack_people(repository_ids, run_ids)
+    requests = list(_in_brief(ApprovalRequest.objects.filter(pk__in=found))) if found else []
     if not requests:
         return frozenset()
     around = surroundings(requests)

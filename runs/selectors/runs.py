@@ -71,7 +71,7 @@ def visible_surroundings(principal: Principal) -> Surroundings:
 
 
 def run_rows(runs: Iterable[Run], *, principal: Principal, surroundings: Surroundings) -> list[Json]:
-    """Rows for runs/_row.html. Four queries where one stands at a gate, unless that was asked before."""
+    """Rows for runs/_row.html. One query where one stands at a gate, unless that was asked before."""
     return [run_row(run, principal=principal, surroundings=surroundings) for run in runs]
 
 

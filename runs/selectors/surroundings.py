@@ -147,7 +147,7 @@ class Surroundings:
 
 def read_surroundings(*, repository_ids: Iterable[str]) -> Surroundings:
     """The surroundings of runs in these repositories. Seven queries, however many there are; two more where
-    one of the repositories limits its pull requests, and four when a run stands at a gate."""
+    one of the repositories limits its pull requests, and one more when a run stands at a gate."""
     ids = set(repository_ids)
     held = Lease.objects.filter(repository_id__in=ids, ended_at__isnull=True)
     counted = held.values_list("repository_id").annotate(n=Count("pk"))

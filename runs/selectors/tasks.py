@@ -113,7 +113,7 @@ def _filtered(
 
 
 def task_rows(tasks: Iterable[Task], *, principal: Principal, surroundings: Surroundings) -> list[Json]:
-    """Rows for runs/_task_row.html. One query: the latest runs; four more where one stands at a gate."""
+    """Rows for runs/_task_row.html. One query: the latest runs; one more where one stands at a gate."""
     tasks = list(tasks)
     latest = Run.objects.in_bulk([task.latest_run_id for task in tasks if task.latest_run_id])
     around = surroundings.for_rows(latest.values())
