@@ -9,12 +9,14 @@ from __future__ import annotations
 import fcntl
 import functools
 import re
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import IO, Final
 
 import structlog
 
@@ -35,6 +37,8 @@ __all__ = [
     "TreeChange",
 ]
 
+#: Seconds between two looks at whether somebody else still fetches.
+LOOK_AGAIN: Final = 0.05
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SHA256_DIGITS = 64
 _MOVED_HUNK = re.compile(r"^Hunk #\d+ succeeded at \d+ \(offset", re.MULTILINE)
@@ -204,7 +208,7 @@ class Mirror:
     def _fetch(self, *refs: str, timeout: float) -> None:
         options = [ref for ref in refs if ref.startswith("--")]
         specs = [ref for ref in refs if not ref.startswith("--")]
-        with self._alone():
+        with self._alone(timeout):
             if not self._exists():
                 form = f"--object-format={self._object_format(timeout)}"
                 checked(run_git("init", "--quiet", "--bare", "--template=", form, "--", str(self.path)))
@@ -229,11 +233,24 @@ class Mirror:
         return "sha256" if len(found.partition(b"\t")[0]) == _SHA256_DIGITS else "sha1"
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self, timeout: float) -> Iterator[None]:
+        """One process at a time; whoever fetches longer than we may wait keeps us from it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.with_name(self.path.name + ".lock").open("ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            until = time.monotonic() + timeout
+            while not _taken(lock):
+                if time.monotonic() >= until:
+                    raise GitTimeout(f"another process has been fetching here for {timeout:g} s")
+                time.sleep(LOOK_AGAIN)
             yield
+
+
+def _taken(lock: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @functools.lru_cache(maxsize=1_000)

@@ -188,10 +188,17 @@ def _active_run(task: Task) -> Run | None:
 
 def _locked_with_run(task_id: str) -> Task:
     """The task, locked after its latest run: that order everywhere."""
-    peek = Task.objects.filter(pk=task_id).only("latest_run_id").first()
-    if peek and peek.latest_run_id:
-        store.lock_run(peek.latest_run_id)
-    return store.lock_task(task_id)
+    while True:
+        peek = Task.objects.filter(pk=task_id).only("latest_run_id").first()
+        begun = transaction.savepoint()
+        if peek and peek.latest_run_id:
+            store.lock_run(peek.latest_run_id)
+        task = store.lock_task(task_id)
+        if peek is None or task.latest_run_id == peek.latest_run_id:
+            transaction.savepoint_commit(begun)
+            return task
+        # Another run began between the look and the lock: let both go, for its lock comes before the task's.
+        transaction.savepoint_rollback(begun)
 
 
 @transaction.atomic

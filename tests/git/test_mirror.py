@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import threading
@@ -261,6 +262,15 @@ def test_a_git_that_hangs_is_stopped_with_its_children(tmp_path):
         ["ps", "-o", "stat=", "-p", pid_file.read_text().strip()], capture_output=True, text=True, check=False
     ).stdout.strip()
     assert state in ("", "Z", "Z+")
+
+
+def test_whoever_fetches_for_long_keeps_others_waiting_no_longer_than_they_may(remote, tmp_path):
+    mirror = mirror_of(remote, tmp_path)
+    with mirror.path.with_name(mirror.path.name + ".lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(GitTimeout, match="another process"):
+            mirror.fetch(timeout=0.2)
+    mirror.fetch()
 
 
 def test_many_at_once_fetch_and_read_one_mirror(remote, tmp_path):

@@ -10,6 +10,8 @@ from django.db import transaction
 
 from runs import auth, leases, service, store
 from runs.domain.vocabulary import Directive, Ev, RunStatus
+from runs.models import Run, Task
+from tests import factories as make
 from tests.driver import Driver
 from tests.race.connections import at_once, behind
 
@@ -74,3 +76,33 @@ def test_a_claim_passes_over_a_run_that_is_in_hand():
         principal = auth.of_worker(driver.worker)
         (claimed,) = at_once(lambda: leases.lease_claim(principal=principal))
         assert claimed is None
+
+
+def test_a_cancel_never_takes_the_lock_of_a_new_run_after_its_tasks(monkeypatch: pytest.MonkeyPatch):
+    """Between the look at the latest run and its lock, somebody retries: then that run's lock comes first."""
+    holder = make.run_in(RunStatus.PREPARING)
+    failure = {"category": "UNKNOWN", "reason": "clone_failed", "summary": "It did not work."}
+    holder.post(Ev.NON_RETRYABLE_FAILURE, failure=failure)
+    task_id, by = holder.run.task_id, auth.of_person(holder.run.task.created_by).caller
+    locked: list[str] = []
+    lock_run, lock_task = store.lock_run, store.lock_task
+
+    def lock_later(run_id: str) -> Run:
+        if not locked:
+            locked.append(run_id)
+            at_once(lambda: service.task_retry(task_id=task_id, by=by))
+        locked.append(run_id)
+        return lock_run(run_id)
+
+    def note_task(task_id: str) -> Task:
+        locked.append(task_id)
+        return lock_task(task_id)
+
+    monkeypatch.setattr(store, "lock_run", lock_later)
+    monkeypatch.setattr(store, "lock_task", note_task)
+    service.task_cancel(task_id=task_id, reason="x", by=by)
+    task = Task.objects.get(pk=task_id)
+    assert task.latest_run_id != holder.run_id
+    after = locked[locked.index(task.latest_run_id) :]
+    assert after.index(task.latest_run_id) < after.index(task.pk)
+    assert Run.objects.get(pk=task.latest_run_id).status == RunStatus.CANCELLED
