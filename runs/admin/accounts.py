@@ -81,6 +81,7 @@ class PersonAdmin(Managed, UserAdmin):
             service.access_settle(person=person)
         if change and "is_active" in form.changed_data and not person.is_active:
             service.person_leave(person=person, by=caller_of(request), reason=reason_of(request))
+            _say_what_works_on(request, person)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """A refusal undoes all of it, and says why."""
@@ -110,6 +111,7 @@ class PersonAdmin(Managed, UserAdmin):
             person.save(update_fields=["is_active"])
             self.log_act(request, person, before, "Has left.")
             service.person_leave(person=person, by=caller_of(request), reason=reason_of(request))
+            _say_what_works_on(request, person)
 
         each(request, queryset.filter(is_active=True), leave)
 
@@ -124,6 +126,14 @@ class PersonAdmin(Managed, UserAdmin):
             queryset,
             lambda person: service.sessions_end(sessions=person.sessions.all(), by=by, reason=reason),
         )
+
+
+def _say_what_works_on(request: HttpRequest, person: models.Person) -> None:
+    """Machines outlive who owns them: stopping them unasked would stop a company's work."""
+    machines = models.WorkerAccount.objects.filter(owner=person, disabled_at=None).order_by("name")
+    if names := ", ".join(machines.values_list("name", flat=True)):
+        said = f"{person} still owns {names}, whose tokens work on: give them another owner, or disable them."
+        messages.warning(request, said)
 
 
 class WorkerForm(forms.ModelForm):

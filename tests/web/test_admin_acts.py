@@ -14,7 +14,7 @@ from approvals.asking.clock import tick
 from runs import service
 from runs.auth import find_bearer
 from runs.domain.vocabulary import Ev, PersonRole, RunStatus
-from runs.models import AuditEntry, Person, Policy, Run, Session, Task
+from runs.models import AuditEntry, Person, Policy, Run, Session, Task, WorkerAccount
 from tests import factories as make
 from tests.reviewing import waiting
 from tests.web.admin_forms import change, page_of, press
@@ -165,6 +165,14 @@ def test_a_leaver_gets_in_no_more_and_their_reviews_go_to_others(client, chief):
 
     assert Notice.objects.filter(subject=request.pk, person=other, settled_at=None).exists()
     assert not any(swept.scope == "leaver" for swept in tick())
+
+
+def test_the_machines_of_a_leaver_work_on_and_are_named(client, chief):
+    rita, machine = make.person(PersonRole.OPERATOR, name="rita"), make.worker(name="builder")
+    WorkerAccount.objects.filter(pk=machine.account.pk).update(owner=rita)
+    said = press(client, [rita], "leave")
+    assert "rita still owns builder, whose tokens work on" in said
+    assert machine.account.tokens.filter(revoked_at=None).exists()
 
 
 def test_coming_back_does_not_revive_a_leavers_token(client, chief):
