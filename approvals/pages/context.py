@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from approvals import rows
 from approvals.pages.asked import asked, done
-from approvals.pages.difference import diff_of, try_it
+from approvals.pages.difference import UNREADABLE, diff_of, try_it
 from approvals.pages.evidence import decision_of, guard_of, guards_lead, untrusted
 from approvals.pages.review import Review
 from approvals.pages.since import since_of
@@ -44,6 +44,7 @@ def review_context(review: Review, posed: Asked) -> Json:
     """The whole context of approvals/review.html."""
     request, closed = review.request, review.entry.closed
     diff = diff_of(review, posed.look, posed.remarks)
+    away = diff is None and review.gate is Gate.PATCH and review.subject is not None
     return {
         "request_id": request.pk,
         "head": _head(review),
@@ -63,6 +64,7 @@ def review_context(review: Review, posed: Asked) -> Json:
         "rights": review.entry.rights,
         "untrusted": untrusted(review),
         "diff": diff,
+        "unreadable": f"The patch {UNREADABLE}." if away else "",
         "try_it": try_it(review, posed.site),
         "remarks": bool(diff) and not closed and review.gate is Gate.PATCH,
         "verdict": None if closed else _verdict(review, posed, diff),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
+from typing import Final
 
 from approvals.pages.review import Review
 from approvals.remarks import Draft
+from runs.domain.errors import Invalid
 from runs.domain.facts import Json
 from runs.domain.patch import PatchRefused
 from runs.domain.vocabulary import Gate
 from runs.models import Artifact
-from runs.selectors.diff import Concern, Look, patch_diff, patch_heads, unread_files
+from runs.selectors.diff import Concern, Head, Look, patch_diff, patch_heads, unread_files
 
 
 def diff_of(review: Review, look: Look, remarks: Sequence[Draft] = ()) -> Json | None:
@@ -28,28 +30,47 @@ def diff_of(review: Review, look: Look, remarks: Sequence[Draft] = ()) -> Json |
     for draft in remarks:
         begun.setdefault(draft.path, []).append(asdict(draft))
     may_remark = not review.entry.closed
-    found: Json = patch_diff(
-        review.subject, concern=concern_of(review), look=look, remarks=may_remark, begun=begun
-    )
+    try:
+        found: Json = patch_diff(
+            review.subject, concern=concern_of(review), look=look, remarks=may_remark, begun=begun
+        )
+    except (OSError, PatchRefused):
+        return None
     return found
+
+
+#: Said in place of a patch that the store of artifacts does not give.
+UNREADABLE: Final = (
+    "cannot be shown, for its bytes are not readable now; so it cannot be approved."
+    " Come back later, or ask an admin"
+)
 
 
 def concern_of(review: Review) -> Concern:
     """Which paths come first, and which files the request before showed as they are now."""
+    known = frozenset(head.digest for head in heads_of(review.before_subject))
+    return Concern(frozenset(review.risky), frozenset(review.unplanned), known)
+
+
+def heads_of(artifact: Artifact | None) -> tuple[Head, ...]:
+    """The files of a patch; none where its bytes cannot be read any more: then nothing of it is known."""
     try:
-        known = patch_heads(review.before_subject) if review.before_subject else ()
-    except (OSError, PatchRefused):  # it cannot be read any more: then nothing of it is known
-        known = ()
-    return Concern(
-        frozenset(review.risky), frozenset(review.unplanned), frozenset(head.digest for head in known)
-    )
+        return patch_heads(artifact) if artifact else ()
+    except (OSError, PatchRefused):
+        return ()
 
 
 def unread_of(review: Review, seen: Collection[str]) -> int:
-    """How many files of the patch neither the page showed whole nor the reviewer opened."""
+    """How many files of the patch neither the page showed whole nor the reviewer opened.
+
+    Raises ``Invalid`` where its bytes cannot be read now: then nobody has read them.
+    """
     if review.gate is not Gate.PATCH or review.subject is None:
         return 0
-    return len(unread_files(review.subject, concern_of(review)) - frozenset(seen))
+    try:
+        return len(unread_files(review.subject, concern_of(review)) - frozenset(seen))
+    except (OSError, PatchRefused) as error:
+        raise Invalid({"patch": [UNREADABLE]}) from error
 
 
 def _partial(review: Review, look: Look) -> Json | None:

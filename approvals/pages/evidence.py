@@ -7,6 +7,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from approvals.pages.difference import heads_of
 from approvals.pages.review import Review
 from approvals.pages.subjects import pretty
 from runs.auth import Action, may
@@ -15,7 +16,6 @@ from runs.domain.guards import blocking
 from runs.domain.patch import shown
 from runs.domain.sentences import guard_label
 from runs.domain.vocabulary import DecisionWord, Gate
-from runs.selectors.diff import patch_heads
 from runs.selectors.words import named
 
 _SAID = {
@@ -54,7 +54,7 @@ def _place(review: Review, guard: Json) -> str:
         return ""
     found = next(iter(review.reading.get(_FINDINGS.get(guard["name"], ""), ())), None)
     path = found["path"] if found else next(iter(review.risky), "") if guard["name"] == "risk" else ""
-    anchor = next((f"f{h.index + 1}" for h in patch_heads(review.subject) if shown(h.path) == path), "")
+    anchor = next((f"f{h.index + 1}" for h in heads_of(review.subject) if shown(h.path) == path), "")
     # A weakened test's line may be the old file's; its file is sure.
     line = (found or {}).get("line") if guard["name"] != "tests_intact" else None
     return f"#{anchor}{f'R{line}' if line else ''}" if anchor else ""

@@ -15,6 +15,7 @@ from runs.domain.payloads import MAX_TEXT
 from runs.domain.vocabulary import Ev, RunStatus
 from runs.models import Artifact, Run
 from tests import factories as make
+from tests.evidence import stored_at
 from tests.reviewing import WAITING, P, page, post, status_of, text, waiting
 
 pytestmark = pytest.mark.django_db
@@ -148,6 +149,17 @@ def test_a_line_too_long_for_the_page_is_unread_until_it_was_shown_to_its_end(cl
     (seen,) = re.findall(r'name="seen" value="(\w+)"', rest)
     assert post(client, request, seen=seen).status_code == 303
     assert Decision.objects.get().unread == 0
+
+
+def test_a_patch_whose_bytes_are_away_can_be_sent_back_but_not_approved(client, carol):
+    request = waiting_with({"gone.py": "x = 1\n"})
+    stored_at(patch_of(request)).unlink()
+    assert "its bytes are not readable now" in text(page(client, request))
+    refused = post(client, request, unread="on")
+    assert refused.status_code == 422
+    assert "it cannot be approved" in text(refused)
+    assert status_of(request) == WAITING
+    assert post(client, request, decision="request_changes", comment="Once more.").status_code == 303
 
 
 def test_what_was_approved_unread_is_recorded_with_the_decision(client, carol):
