@@ -211,9 +211,18 @@ def _own(principal: Principal) -> Q:
 def _whole(principal: Principal, entries: Collection[Entry]) -> dict[str, Entry]:
     """Those entries with all that a row shows, by request id. Two queries; what is gone since is left out."""
     known = {entry.request.pk: entry for entry in entries}
-    rows = visible_requests(principal).filter(pk__in=known) if known else ()
+    rows = visible_requests(principal).filter(pk__in=known).only(*_IN_A_ROW) if known else ()
     now = database_now()
     return {row.pk: _displayed(known[row.pk], row, now) for row in rows}
+
+
+#: What a row of the queue shows: a patch's subject, guards and contract are long, and on its own page.
+_IN_A_ROW: Final = (
+    "run_id", "repository_id", "gate", "status", "version", "subject_sha256", "effective_risk", "needed",
+    "requested_at", "due_at", "snoozed_until", "snoozed_by", "escalated_at", "closed_by", "close_reason",
+    "assigned__username", "repository__name", "run__state",
+    "task__title", "task__state", "task__created_by__username",
+)  # fmt: skip
 
 
 def _displayed(entry: Entry, request: ApprovalRequest, now: datetime) -> Entry:

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from agentplatform.ids import new_id
+from agentplatform.rows import ask
 from runs.domain.facts import stamp
 from runs.domain.holds import MAX_VALUE, Covered, HoldScope
 from runs.domain.holds import Hold as HoldFacts
@@ -94,6 +95,17 @@ class Hold(models.Model):
             until=stamp(self.expires_at) if self.expires_at else "",
             cancels=self.cancels_running,
         )
+
+
+def hold_stands() -> bool:
+    """Whether any hold may be in force. One query, a small one: nearly always there is none to be read."""
+    ((stands,),) = ask("SELECT EXISTS (SELECT FROM holds WHERE lifted_at IS NULL)")
+    return bool(stands)
+
+
+def holds_in_force() -> list[HoldFacts]:
+    """Every hold in force, oldest first. One query where there is none, else two."""
+    return [row.as_fact() for row in Hold.objects.in_force()] if hold_stands() else []
 
 
 def covered_of(task: Task) -> Covered:

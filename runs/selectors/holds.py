@@ -12,7 +12,7 @@ from runs.auth import Action, Principal, may, may_hold, visible_campaigns, visib
 from runs.domain.facts import Json, stamp
 from runs.domain.holds import SET_BY_PEOPLE
 from runs.models import Hold, Repository
-from runs.models.holds import HoldQuerySet
+from runs.models.holds import HoldQuerySet, hold_stands
 from runs.selectors.spending import day_spending
 from runs.selectors.words import joined, when
 
@@ -33,7 +33,9 @@ def visible_holds(principal: Principal) -> HoldQuerySet:
 
 
 def hold_banners(*, principal: Principal) -> list[Json]:
-    """``[{sentence, href}]`` of the holds in force, for the top of every page. One query, or two."""
+    """``[{sentence, href}]`` of the holds in force, for the top of every page. One query, or three."""
+    if not hold_stands():
+        return []
     # A paused campaign is told of on its own page: it stops nobody else.
     rows = list(visible_holds(principal).in_force().filter(campaign__isnull=True))
     if not rows:

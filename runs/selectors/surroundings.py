@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -12,6 +12,7 @@ from typing import Final
 from django.db.models import Count, Q
 
 from agentplatform.clock import database_now
+from agentplatform.rows import ask
 from runs.domain.clocks import Deadline, deadlines
 from runs.domain.display import Around, Stop
 from runs.domain.facts import Json, stamp
@@ -22,8 +23,8 @@ from runs.domain.policy import Effective
 from runs.domain.spending import SpendScope, Spent, caps_of, next_day, reached
 from runs.domain.state import RunState
 from runs.domain.vocabulary import CLAIMABLE, RunStatus
-from runs.models import Hold as HoldRow
-from runs.models import Lease, Run, WorkerAccount
+from runs.models import Lease, Run
+from runs.models.holds import holds_in_force
 from runs.models.spending import read_spending, runs_over_spend
 from runs.selectors.policies import effective_policies
 from runs.selectors.reviews import stuck_in
@@ -146,12 +147,11 @@ class Surroundings:
 
 
 def read_surroundings(*, repository_ids: Iterable[str]) -> Surroundings:
-    """The surroundings of runs in these repositories. Seven queries, however many there are; two more where
+    """The surroundings of runs in these repositories. Six queries, however many there are; two more where
     one of the repositories limits its pull requests, and one more when a run stands at a gate."""
     ids = set(repository_ids)
     held = Lease.objects.filter(repository_id__in=ids, ended_at__isnull=True)
     counted = held.values_list("repository_id").annotate(n=Count("pk"))
-    workers = WorkerAccount.objects.filter(disabled_at__isnull=True, last_asked_at__isnull=False)
     policies = effective_policies(repository_ids=ids)
     limited = [pk for pk, policy in policies.items() if has_limits(policy.values)]
     platform_cap, spent = read_spending()
@@ -159,20 +159,30 @@ def read_surroundings(*, repository_ids: Iterable[str]) -> Surroundings:
         now=database_now(),
         policies=policies,
         outgoing=outgoing_of(limited) if limited else {},
-        holds=tuple(row.as_fact() for row in HoldRow.objects.in_force()),
+        holds=tuple(holds_in_force()),
         platform_cap=platform_cap,
         spent=spent,
         paced=cache(campaigns_full),
         stuck=cache(partial(stuck_in, ids)),
         held=dict(counted),
-        askers=tuple(
-            Asker(
-                roles=frozenset(worker.roles),
-                repositories=frozenset(repository.pk for repository in worker.repositories.all()),
-                at=stamp(worker.last_asked_at) if worker.last_asked_at else "",
-                labels=frozenset(worker.offers),
-                isolation=worker.isolation or "none",
-            )
-            for worker in workers.prefetch_related("repositories")
-        ),
+        askers=tuple(_askers()),
     )
+
+
+_ASKERS: Final = """
+    SELECT roles,
+        ARRAY(SELECT repository_id FROM worker_accounts_repositories WHERE workeraccount_id = account.id),
+        last_asked_at, offers, isolation
+    FROM worker_accounts account WHERE disabled_at IS NULL AND last_asked_at IS NOT NULL ORDER BY id
+"""
+
+
+def _askers() -> Iterator[Asker]:
+    for roles, repositories, at, offers, isolation in ask(_ASKERS):
+        yield Asker(
+            roles=frozenset(roles),
+            repositories=frozenset(repositories),
+            at=stamp(at),
+            labels=frozenset(offers),
+            isolation=isolation or "none",
+        )

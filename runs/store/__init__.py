@@ -4,6 +4,7 @@ Lock order everywhere: repository, run, task, approval (lifecycle contract, 4.3 
 modules named in the import rules may call this; decisions are made in ``runs.domain``.
 """
 
+from runs.models.holds import holds_in_force
 from runs.store.bell import BELL, TO_CLAIM, ring, watch_run
 from runs.store.campaigns import (
     HeldCampaign,
@@ -25,7 +26,7 @@ from runs.store.claims import (
     note_asking,
     seconds_to_next,
 )
-from runs.store.holds import end_hold, holds_in_force, insert_hold, lock_holds, share_holds
+from runs.store.holds import end_hold, insert_hold, lock_holds, share_holds
 from runs.store.locks import lock_imports, lock_repositories, lock_repository, lock_run, lock_task
 from runs.store.outbox import (
     CONSUMERS,

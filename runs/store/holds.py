@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from agentplatform.ids import new_id
-from agentplatform.rows import ask, together
+from agentplatform.rows import together
 from agentplatform.turns import Turn, share_turn, take_turn
 from runs.domain.facts import CONTROL_PLANE, Event, stamp
 from runs.domain.holds import Hold as HoldFacts
@@ -26,12 +26,6 @@ def lock_holds() -> None:
 def share_holds() -> None:
     """Claim beside other claims, but beside no hold that is being set. Before every row in the lock order."""
     share_turn(Turn.HOLDS)
-
-
-def holds_in_force() -> list[HoldFacts]:
-    """Every hold in force, oldest first. One query where there is none, as nearly always, else two."""
-    ((stands,),) = ask("SELECT EXISTS (SELECT FROM holds WHERE lifted_at IS NULL)")
-    return [row.as_fact() for row in Hold.objects.in_force()] if stands else []
 
 
 def insert_hold(hold: Hold) -> HoldFacts:
