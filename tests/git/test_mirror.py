@@ -261,7 +261,7 @@ def test_a_git_that_hangs_is_stopped_with_its_children(tmp_path):
     state = subprocess.run(
         ["ps", "-o", "stat=", "-p", pid_file.read_text().strip()], capture_output=True, text=True, check=False
     ).stdout.strip()
-    assert state in ("", "Z", "Z+")
+    assert state[:1] in ("", "Z")  # gone, or nobody has asked for its status yet; nice or not
 
 
 def test_whoever_fetches_for_long_keeps_others_waiting_no_longer_than_they_may(remote, tmp_path):
