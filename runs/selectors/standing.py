@@ -108,13 +108,18 @@ def tasks_waiting_for(reason: str, surroundings: Surroundings) -> Q:
 
 
 def _first_match(state: Display, columns: dict[str, Column]) -> Q:
-    above: list[Q] = []
+    above: list[tuple[Where, ...]] = []
     for row in TABLE:
-        here = _any(row.where, columns)
         if row.state is state:
-            return here & _none_of(above)
-        above.append(here)
+            rivals = ([one for one in rows if _may_meet(one, row.where)] for rows in above)
+            return _any(row.where, columns) & _none_of(_any(rows, columns) for rows in rivals if rows)
+        above.append(row.where)
     return NEVER
+
+
+def _may_meet(where: Where, rows: Iterable[Where]) -> bool:
+    """Whether one of these rows may hold where that one does: what cannot is never asked of the database."""
+    return any(all(where[name] & row[name] for name in where.keys() & row.keys()) for row in rows)
 
 
 def _none_of(conditions: Iterable[Q]) -> Q:
