@@ -34,6 +34,8 @@ ALWAYS: Final = ~NEVER
 _ACTIVE: Final = [status.value for status in ACTIVE]
 _UNFINISHED: Final = [status.value for status in TaskStatus if status not in TASK_FINAL]
 _NONE: Final = frozenset({""})
+#: What only a task without an active run shows.
+_NO_RUN: Final[Where] = {"run_status": _NONE}
 #: While its run shows one of these, a task waits for approval.
 _AT_GATES: Final = frozenset({Display.NEEDS_REVIEW, Display.BLOCKED})
 
@@ -65,7 +67,9 @@ def tasks_shown_as(state: Display, surroundings: Surroundings) -> Q:
     statuses = [TaskStatus.WAITING_FOR_APPROVAL.value] if at_gate else _UNFINISHED
     run_statuses = [RunStatus.WAITING_FOR_APPROVAL.value] if at_gate else _ACTIVE
     active = Run.objects.filter(task=OuterRef("pk"), status__in=run_statuses)
-    shown = Q(Exists(active.filter(_first_match(state, columns)))) | own & ~Q(Exists(active))
+    shown = Q(Exists(active.filter(_first_match(state, columns))))
+    if any(_may_meet(_NO_RUN, row.where) for row in TABLE if row.state is state):
+        shown |= own & ~Q(Exists(active))
     return Q(status__in=statuses, archived_at__isnull=True) & shown
 
 
