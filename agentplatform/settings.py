@@ -223,8 +223,8 @@ AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
 # Name and address together: nobody can lock a colleague out from elsewhere. A name that does not exist counts
 # and locks like one that does, so the answers are the same.
-AXES_CLIENT_IP_CALLABLE = "agentplatform.middleware.client_address"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_CLIENT_IP_CALLABLE = "agentplatform.middleware.client_address"
 AXES_VERBOSE = False
 AXES_LOCKOUT_TEMPLATE = "accounts/locked.html"
 

@@ -17,7 +17,7 @@ from approvals.asking.away import absences_of
 from approvals.asking.eligible import eligible_people, people_with
 from approvals.asking.owners import find_owners
 from approvals.models import Absence, ApprovalRequest, AskedPerson
-from approvals.notices.tell import News, tell
+from approvals.notices.tell import News, settle, tell
 from approvals.notices.words import KIND_OF_GATE, Kind, gate_sentence, moment_words
 from approvals.people import RELATED
 from runs import service
@@ -81,7 +81,7 @@ def choose(request: ApprovalRequest, candidates: Reasons, now: datetime) -> Turn
     asked = {p.person_key: why for p, why in reversed(candidates) if p.person_key in eligible}
     base = [(eligible[key], why) for key, why in reversed(asked.items())]
     away = absences_of(set(eligible), now)
-    turn = Turn([(person, why, None) for person, why in base], lacks=max(found.missing - len(eligible), 0))
+    turn = Turn([(person, why, None) for person, why in base], lacks=found.lacks)
     for person, why in base:
         absence = away.get(person.person_key)
         if absence is None:
@@ -138,7 +138,7 @@ def tell_turn(
     rooms: bool = True,
     lacks: int = 0,
 ) -> None:
-    """Tell those whose turn it is; when there is nobody, or by ``lacks`` too few, who can change that too."""
+    """Tell those whose turn it is; and where that is nobody, or too few by ``lacks``, who can change it."""
     if lacks or not whom:
         _tell_stuck(request, cause, nobody=not whom)
     if whom:
@@ -153,6 +153,7 @@ def _tell_stuck(request: ApprovalRequest, cause: str, *, nobody: bool) -> None:
     left = "Nobody is left" if nobody else "Fewer people than it needs are left"
     said = f"{left} who may decide this. Give somebody else the role of a reviewer, or cancel the run."
     why = f"You administer {request.repository.name}."
+    settle(request.pk, "Told again since.", people=admins)
     tell(_news(request, f"{request.pk}:stuck:{cause}", Kind.BLOCKED, said), dict.fromkeys(admins, why))
 
 

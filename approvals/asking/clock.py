@@ -105,8 +105,7 @@ def _escalate(request: ApprovalRequest, now: datetime) -> str:
     found = eligible_people(request)
     told = dict.fromkeys(found.people.values(), why)
     settle(request.pk, "Escalated since.", people=told)
-    lacks = max(found.missing - len(told), 0)
-    tell_turn(request, told, cause="escalated", lead="Escalated.", lacks=lacks)
+    tell_turn(request, told, cause="escalated", lead="Escalated.", lacks=found.lacks)
     return "escalated"
 
 

@@ -38,6 +38,11 @@ class Eligible:
     people: dict[str, Person]
     missing: int
 
+    @property
+    def lacks(self) -> int:
+        """How many more must decide than may."""
+        return max(self.missing - len(self.people), 0)
+
 
 def eligible_people(request: ApprovalRequest, around: Surroundings | None = None) -> Eligible:
     """Those with the role, by four-eyes, who have not approved it yet. At most nine queries; one where

@@ -64,11 +64,13 @@ def settle(subject: str, because: str, *, people: Collection[Person] | None = No
 def _lead_anew(subject: str) -> None:
     """Those that joined a notice which is settled now, and still wait, are shown as one of themselves."""
     still = Notice.objects.filter(settled_at__isnull=True)
-    left = still.filter(lead__subject=subject, lead__settled_at__isnull=False).order_by("created_at", "pk")
-    leads: dict[str | None, str] = {}
-    for pk, settled in left.values_list("pk", "lead_id"):
-        first = leads.setdefault(settled, pk)
-        Notice.objects.filter(pk=pk).update(lead_id=None if first == pk else first)
+    left = still.filter(lead__subject=subject, lead__settled_at__isnull=False).only("pk", "lead_id")
+    leads: dict[str | None, Notice] = {}
+    followers = list(left.order_by("created_at", "pk"))
+    for notice in followers:
+        first = leads.setdefault(notice.lead_id, notice)
+        notice.lead = None if first is notice else first
+    Notice.objects.bulk_update(followers, ["lead"])
 
 
 def _notice(news: News, why: str, now: datetime, **more: object) -> Notice:

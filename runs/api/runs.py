@@ -67,7 +67,7 @@ def visible_runs(principal: Principal) -> QuerySet[Run]:
 
 
 def visible_surroundings(principal: Principal) -> Surroundings:
-    """What filters by display depend on. Six queries at most."""
+    """What filters by display depend on. A query more than those of ``read_surroundings``."""
     ids = visible_repositories(principal)
     return read_surroundings(
         repository_ids=Repository.objects.values_list("pk", flat=True) if ids is None else ids

@@ -49,8 +49,8 @@ def artifact_href(artifact_id: str) -> str:
 
 
 def runs(rows: list[Run], principal: Principal) -> list[Json]:
-    """A page of runs with task and repository selected. Six queries, however many there are."""
-    around = read_surroundings(repository_ids={row.repository_id for row in rows})
+    """A page of runs with task and repository selected. Ten queries at most, however many there are."""
+    around = read_surroundings(repository_ids={row.repository_id for row in rows}).for_rows(rows)
     leases = Lease.objects.filter(run_id__in=[row.pk for row in rows], ended_at__isnull=True)
     held = {lease.run_id: lease for lease in leases}
     return [run(row, held.get(row.pk), principal=principal, around=around) for row in rows]
@@ -250,8 +250,10 @@ def tasks(rows: list[Task], principal: Principal) -> list[Json]:
     """A page of tasks with repository and person selected. Six queries, however many there are."""
     around = read_surroundings(repository_ids={row.repository_id for row in rows})
     made: dict[str, list[Run]] = {}
-    for row in Run.objects.filter(task_id__in=[task.pk for task in rows]).order_by("attempt_no"):
+    found = list(Run.objects.filter(task_id__in=[task.pk for task in rows]).order_by("attempt_no"))
+    for row in found:
         made.setdefault(row.task_id, []).append(row)
+    around = around.for_rows(found)
     return [task(row, made.get(row.pk, []), principal=principal, around=around) for row in rows]
 
 

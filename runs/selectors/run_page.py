@@ -46,7 +46,7 @@ def run_head(*, run: Run, principal: Principal, tab: str) -> Json:
     Eight queries, one more where it is not its task's first, one for its pull request, one for its campaign.
     """
     state = RunState.from_json(run.state)
-    surroundings = read_surroundings(repository_ids=[run.repository_id])
+    surroundings = read_surroundings(repository_ids=[run.repository_id]).for_rows([run])
     shown = shown_run(run, principal=principal, surroundings=surroundings, hrefs=page_href)
     lease = Lease.objects.filter(run=run, ended_at__isnull=True).first()
     here = reverse("run", args=[run.pk])

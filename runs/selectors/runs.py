@@ -64,7 +64,7 @@ def visible_runs(principal: Principal) -> QuerySet[Run]:
 
 
 def visible_surroundings(principal: Principal) -> Surroundings:
-    """The surroundings of all that this person may see. Six queries at most."""
+    """The surroundings of all that this person may see. A query more than those of ``read_surroundings``."""
     ids = visible_repositories(principal)
     known = ids if ids is not None else Repository.objects.values_list("pk", flat=True)
     return read_surroundings(repository_ids=known)

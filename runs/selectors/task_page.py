@@ -26,8 +26,8 @@ MOST_MOVES: Final = 200
 def task_page(*, task: Task, principal: Principal) -> Json:
     """All of /tasks/{id}/. Nine queries, whatever the number of runs."""
     told = TaskState.from_json(task.state)
-    surroundings = read_surroundings(repository_ids=[task.repository_id])
     runs = list(visible_runs(principal).filter(task=task).order_by("-attempt_no")[:MOST_RUNS])
+    surroundings = read_surroundings(repository_ids=[task.repository_id]).for_rows(runs)
     latest = next((run for run in runs if run.pk == task.latest_run_id), None)
     shown = shown_task(task, latest, principal=principal, surroundings=surroundings, hrefs=page_href)
     risk = told_risk(task.contract, latest.state["effective_risk"] if latest else "")

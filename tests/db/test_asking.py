@@ -298,6 +298,10 @@ def test_a_quorum_that_too_few_are_left_for_is_told_to_those_who_can_change_that
     assert told(request.pk, kind="needs_review") == {ann.username}
     notice = Notice.objects.get(subject=request.pk, person=admin)
     assert (notice.kind, notice.sentence[:11]) == ("blocked", "Fewer peopl")
+    with later(request, 0.6):
+        assert [swept.event for swept in tick()] == ["reminded"]
+    assert Notice.objects.filter(subject=request.pk, person=admin).count() == 2
+    assert Notice.objects.filter(subject=request.pk, person=admin, settled_at=None).count() == 1
 
 
 def test_whenever_somebody_leaves_those_who_stay_are_told_anew(where):

@@ -10,6 +10,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from agentplatform.clock import database_now
+from approvals.asking.assign import approval_assign
 from approvals.badge import reviews_waiting
 from approvals.models import ApprovalRequest, Decision
 from runs import auth
@@ -87,6 +89,20 @@ def test_only_low_risk_is_approved_in_bulk_and_each_is_its_own_decision(client, 
     assert [status_of(request) for request in low] == [RunStatus.PR_CREATING] * 2
     assert status_of(high) == WAITING
     assert Decision.objects.filter(request__in=low).count() == 2
+
+
+def test_the_badge_follows_an_assignment_that_is_given_back_and_an_escalation(carol):
+    request = waiting()
+    other, by = make.person(P.REVIEWER, name="otto"), auth.of_person(carol)
+    waiting()  # another, asked of nobody
+    approval_assign(approval_id=request.pk, to=other.username, by=by)
+    assert reviews_waiting(by) == 1
+    approval_assign(approval_id=request.pk, to="", by=by)
+    assert reviews_waiting(by) == 2
+    approval_assign(approval_id=request.pk, to=other.username, by=by)
+    assert reviews_waiting(by) == 1
+    ApprovalRequest.objects.filter(pk=request.pk).update(escalated_at=database_now())
+    assert reviews_waiting(by) == 2
 
 
 def test_the_badge_counts_what_waits_for_this_person(carol):
